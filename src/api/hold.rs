@@ -103,8 +103,8 @@ mod tests {
             let (_, chain, mut publisher) = store_with_chain(keys);
             publish(&mut publisher, 5, base_fee);
             let snapshot = chain.newest_snapshot().unwrap();
-            let held = chain.read_together(|it| hold.base_fee(chain.config(), &snapshot, it));
-            assert_eq!(held.map(|held| held.base_fee), expected, "{keys}");
+            let bound = chain.read_together(|it| hold.base_fee(chain.config(), &snapshot, it));
+            assert_eq!(bound.map(|bound| bound.base_fee), expected, "{keys}");
         }
     }
 }

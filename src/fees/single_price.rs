@@ -119,13 +119,11 @@ impl HeldBaseFee {
         let next = market.newest_known_base_fee;
         let step = if BaseFeeStep::is_timed(block_time) { BaseFeeStep::TIME } else { block_time };
         let mut rises = Rise::over(steps, count(time, step));
-        let base_fee = rise_kept(&mut rises, share).map_or_else(
-            || {
-                let denominator = full_block_denominator(&market.chain_parameters);
-                after_full_blocks(next, count(time, block_time), denominator)
-            },
-            |rise| rise.apply(next),
-        );
+        let denominator = full_block_denominator(&market.chain_parameters);
+        let base_fee = match rise_kept(&mut rises, share) {
+            Some(rise) => rise.apply(next),
+            None => after_full_blocks(next, count(time, block_time), denominator),
+        };
         Self { base_fee, time, rises: rises.len() }
     }
 
@@ -150,14 +148,11 @@ fn count(time: Duration, step: Duration) -> usize {
 
 /// Returns the rise that a share of `rises` does not exceed; of few of them the highest. `None`: there are fewer.
 fn rise_kept(rises: &mut [Rise], share: Target) -> Option<Rise> {
-    const MILLION: usize = 1_000_000;
+    let millionths = usize::try_from(share.millionths()).ok()?;
     let rank = match rises.len() {
         ..FEW_RISES => return None,
         few @ ..MIN_RISES => few,
-        many => {
-            let millionths = usize::try_from(share.millionths()).unwrap_or(MILLION);
-            many.saturating_mul(millionths).div_ceil(MILLION)
-        }
+        many => many.saturating_mul(millionths).div_ceil(1_000_000),
     };
     Some(*rises.select_nth_unstable_by(rank.saturating_sub(1), Rise::cmp).1)
 }
@@ -202,9 +197,8 @@ impl Rise {
             highest = highest.iter().zip(later).map(|(one, other)| *one.max(other)).collect();
             width += further;
         }
-        let rises = steps.iter().zip(highest);
-        let rises = rises.map(|(step, highest)| Self { highest, before: step.last });
-        rises.filter(|rise| rise.before > 0).collect()
+        let rises = steps.iter().zip(highest).filter(|(step, _)| step.last > 0);
+        rises.map(|(step, highest)| Self { highest, before: step.last }).collect()
     }
 
     /// Compares the ratios exactly.
@@ -319,16 +313,14 @@ mod tests {
         // From 1,000 steadily up by 1 a block: over k blocks the rises are k/1,000 and less.
         let base_fees: Vec<u128> = (1000..2000).collect();
         let found = [1, 5, 50].map(|blocks| held(&base_fees, 1_000_000, blocks, 0.999));
-        // With 950 to 999 rises the highest is not beyond 99.9 %, so it counts.
-        let expected = [(1_001_000, 999), (1_005_000, 995), (1_050_000, 950)];
-        assert_eq!(found.map(|held| (held.base_fee, held.rises)), expected);
-        assert_eq!(found.map(|held| held.time.as_secs()), [12, 60, 600]);
-        let shares = [0.5, 0.8, 0.95, 0.99, 0.999];
-        let found = shares.map(|share| held(&base_fees, 1_000_000, 5, share).base_fee);
-        // The rises are 5/1,994, 5/1,993 and so on to 5/1,000: the 498th, 796th, 946th and 986th.
-        let expected = [1497, 1199, 1049, 1009, 1000]
-            .map(|before| 1_000_000 + 5_000_000_u128.div_ceil(before));
-        assert_eq!(found, expected);
+        let found = found.map(|held| (held.base_fee, held.rises, held.time.as_secs()));
+        // Of fewer than 1,000 rises the highest counts.
+        assert_eq!(found, [(1_001_000, 999, 12), (1_005_000, 995, 60), (1_050_000, 950, 600)]);
+        // The rises are 5/1,994, 5/1,993 and so on to 5/1,000.
+        for (share, before) in [(0.5, 1497_u128), (0.8, 1199), (0.95, 1049), (0.99, 1009)] {
+            let found = held(&base_fees, 1_000_000, 5, share).base_fee;
+            assert_eq!(found, 1_000_000 + 5_000_000_u128.div_ceil(before), "{share}");
+        }
         // Longer than what is known, and a part of a block.
         let few = held(&base_fees[..50], 64, 50, 0.5);
         assert_eq!((few.base_fee, few.rises), (128, 0));

@@ -200,8 +200,8 @@ async fn a_max_fee_that_holds_for_a_time_leaves_less_behind() {
         _ => Reply::Error(-32601),
     })
     .await;
-    let none = "data_fee = \"none\"\nblock_time = \"12s\"\npricing.ask_interval = 0\n";
-    let service = start(&node, &format!("{none}pricing.window_blocks = 200\n")).await;
+    let keys = "data_fee = \"none\"\nblock_time = \"12s\"\npricing.ask_interval = 0\n";
+    let service = start(&node, &format!("{keys}pricing.window_blocks = 200\n")).await;
     let query = "/v1/a/cost?gas=21000&balance=1000000000000000000";
     let cost = async |more: &str| service.get(&format!("{query}{more}")).await.json();
     let without = cost("").await;
@@ -228,7 +228,7 @@ async fn a_max_fee_that_holds_for_a_time_leaves_less_behind() {
         }
     }
     // What the tier covers already is not raised.
-    let few = start(&node, &format!("{none}pricing.base_fee_multiplier = 1.5\n")).await;
+    let few = start(&node, &format!("{keys}pricing.base_fee_multiplier = 1.5\n")).await;
     let held = few.get(&format!("{query}&hold=10m")).await.json();
     let usual = few.get(query).await.json();
     assert_eq!((&held["tiers"], &held["hold_seconds"]), (&usual["tiers"], &json!(600)));
@@ -236,7 +236,7 @@ async fn a_max_fee_that_holds_for_a_time_leaves_less_behind() {
     let posted = service.post("/v1/a/cost", body.to_string()).await.json();
     assert_eq!((&posted["hold_seconds"], &posted["estimated_from"]), (&json!(30), &json!(197)));
     let legacy = MockNode::start(7, Reply::history(1000, 0, 30)).await;
-    let service = start(&legacy, none).await;
+    let service = start(&legacy, keys).await;
     let held = service.get(&format!("{query}&hold=30s")).await.json();
     assert_eq!(held, service.get(query).await.json());
 }

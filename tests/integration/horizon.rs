@@ -61,6 +61,9 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         assert_eq!(service.get(&path).await.json()["cells"][0]["within"], within, "{time}");
     }
     assert_eq!(service.get("/v1/a/fees?hold=0").await.json(), fees);
+    // The poll after the reading dates its blocks.
+    let is_dated = |response: &Response| response.json()["estimated_from"].as_u64() >= Some(20);
+    service.wait_for("/v1/a/fees?hold=30s", is_dated).await;
     // The base fees of four blocks differ by 3 wei, and those of a step of 5 s are known.
     for (query, count, seconds, known, base_fees) in [
         ("hold=30s", 24, 30, 20..100, 2..=3),

@@ -183,7 +183,7 @@ impl CostState {
         hold: Option<Hold>,
         without_blobs: (&str, &str),
     ) -> Result<(Bytes, ServableSnapshot), Problem> {
-        let (current, held) =
+        let (current, bound) =
             snapshot_held(chain, hold).map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
         // Rollups have no blobs of their own, whatever their node returns.
@@ -195,7 +195,7 @@ impl CostState {
             let allowed = format_args!("must {allowed}: the fee of blobs is not known");
             return Err(invalid_parameter(name, allowed));
         }
-        let cost = Cost::new(order, market, held, self.fees.current(chain));
+        let cost = Cost::new(order, market, bound, self.fees.current(chain));
         let price = self.prices.current(chain).map(|price| price.price);
         let body = json_bytes(&CostBody::new(chain, &current, order, cost, price));
         Ok((body, current))
@@ -210,8 +210,8 @@ fn snapshot_held(
     let Some(hold) = hold else { return Ok((chain.servable_snapshot()?, None)) };
     chain.read_together(|blocks| {
         let current = chain.servable_snapshot()?;
-        let held = hold.base_fee(chain.config(), &current.snapshot, blocks);
-        Ok((current, held))
+        let bound = hold.base_fee(chain.config(), &current.snapshot, blocks);
+        Ok((current, bound))
     })
 }
 

@@ -128,15 +128,15 @@ pub(super) async fn get_fees(
         let state = || ServedState::new(&chain, &current);
         let block_time = current.snapshot.block_time;
         let wanted = wanted.map(|(within, percent)| (within.row(block_time), percent));
-        let held = hold.and_then(|it| it.base_fee(chain.config(), &current.snapshot, blocks));
+        let bound = hold.and_then(|it| it.base_fee(chain.config(), &current.snapshot, blocks));
         let render = || {
             let read = || records.read(&chain, blocks);
             let (matrix, counts) = records.graded.get_or_render(&chain, state(), (), read);
-            let body = FeesBody::new(&chain, &current, &*matrix?, &counts, wanted, held);
+            let body = FeesBody::new(&chain, &current, &*matrix?, &counts, wanted, bound);
             Some(json_bytes(&body))
         };
         // There are too many holds to keep a body for each.
-        let body = match held {
+        let body = match bound {
             None => records.bodies.get_or_render(&chain, state(), wanted, render),
             Some(_) => render(),
         };
