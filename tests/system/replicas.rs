@@ -46,7 +46,7 @@ fn chain_section(key: &str, id: u64, node: &str, more: &str) -> String {
     let block_time = if more.contains("block_time =") { "" } else { "block_time = \"1s\"\n" };
     let asks = if more.contains("ask_interval") { "" } else { "pricing.ask_interval = 0\n" };
     format!(
-        "[chains.{key}]\nchain_id = {id}\n{block_time}max_block_age = \"0s\"\nrpc_urls = [\"{node}\"]\n{asks}{more}"
+        "[chains.{key}]\nchain_id = {id}\n{block_time}max_block_age = \"0s\"\ndata_fee = \"off\"\nrpc_urls = [\"{node}\"]\n{asks}{more}"
     )
 }
 
