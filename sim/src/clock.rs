@@ -35,8 +35,23 @@ thread_local! {
     static READS: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Runs a world with this seed in a runtime of virtual time. There must have been no other one in this process.
+pub fn run<T>(seed: u64, world: impl Future<Output = T>) -> T {
+    enter(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .max_blocking_threads(1)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        start();
+        world.await
+    })
+}
+
 /// Makes this the process of a world with this seed, before it has a runtime.
-pub fn enter(seed: u64) {
+fn enter(seed: u64) {
     *lock(&RANDOM) = Some(fastrand::Rng::with_seed(seed));
     NOW.store(0, Ordering::Relaxed);
     WALL_ERROR.store(0, Ordering::Relaxed);
@@ -47,7 +62,7 @@ pub fn enter(seed: u64) {
 }
 
 /// Ties the clock to that of the runtime, which has just started.
-pub fn start() {
+fn start() {
     START.set(Some(tokio::time::Instant::now()));
 }
 

@@ -102,17 +102,7 @@ struct Replica {
 
 /// Runs the world of a plan. There must have been no other one in this process.
 pub fn run(plan: Plan, keeps_lines: bool) -> Outcome {
-    clock::enter(plan.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .max_blocking_threads(1)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        clock::start();
-        World::live(plan, keeps_lines).await
-    })
+    clock::run(plan.seed, World::live(plan, keeps_lines))
 }
 
 impl World {

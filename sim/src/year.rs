@@ -377,15 +377,7 @@ pub fn run(calm: Option<(usize, u64)>) -> bool {
         .with_ansi(false)
         .with_writer(move || log.clone())
         .init();
-    clock::enter(1);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .max_blocking_threads(1)
-        .build()
-        .expect("a runtime");
-    let mut wrong = runtime.block_on(async {
-        clock::start();
+    let mut wrong = clock::run(1, async {
         let chains = (0..count).map(Chain::new).collect();
         let year = Year(Arc::new(Mutex::new(chains)));
         year.play(Duration::from_secs(seconds), changes).await

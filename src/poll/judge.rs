@@ -210,14 +210,9 @@ impl Judge {
         report.block_age == BlockAge::Young && self.published.is_some_and(|last| last.is_old)
     }
 
-    /// Returns true if the block of `report`, which was made at this time, is of now, and either a clock has leapt since the
-    /// published head was first seen, or the chain may have become faster.
-    fn explains_jump(&self, report: Report, at: Instant) -> bool {
-        let Some(Published { observed, .. }) = self.published else { return report.is_of_now };
-        let fastest = self.observed_block_time() / Self::MAX_SUDDEN_SPEED_UP;
-        report.is_of_now
-            && (self.leapt_at > Some(observed.at)
-                || report.head <= max_plausible_head(observed, at, fastest))
+    /// Returns true if a clock has leapt since the published head was first seen.
+    fn has_leapt(&self) -> bool {
+        self.leapt_at > self.published.map(|published| published.observed.at)
     }
 
     /// Returns true if the published block is not old, that of `report` is, and the published one may be served until the

@@ -19,8 +19,9 @@
 //!
 //! At most `max_polls_per_block` polls are sent in any block time: the configured one, or the period of a faster chain,
 //! which is followed down to `min_poll_interval`. No two polls are closer than that. A poll is due one and a half block
-//! times after the last one at the latest, so that the data does not look stale. After a failed poll the next one is due after a block time, or after the caller's retry
-//! interval (5 s) if that is shorter, however many polls have failed. The limit on polls does not delay it.
+//! times after the last one at the latest, so that the data does not look stale. After a failed poll the next one is due
+//! after a block time, or after the caller's retry interval (5 s) if that is shorter, however many polls have failed. The
+//! limit on polls per block does not delay it.
 //!
 //! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
 

@@ -28,6 +28,8 @@ pub struct Limits {
     source: usize,
     lowest: u64,
     highest: u64,
+    /// Highest head of a chain that has just become faster.
+    highest_of_faster: u64,
     /// Highest head of upstreams that are less preferred than the source.
     highest_of_others: u64,
 }
@@ -42,6 +44,11 @@ impl Limits {
             source,
             lowest: observed.head,
             highest: max_plausible_head(observed, now, block_time),
+            highest_of_faster: max_plausible_head(
+                observed,
+                now,
+                block_time / Judge::MAX_SUDDEN_SPEED_UP,
+            ),
             highest_of_others: observed.head.saturating_add(expected).saturating_add(second),
         })
     }
@@ -148,7 +155,7 @@ impl<'a> Round<'a> {
         let published = self.judge.published.map(|published| published.observed.head);
         if published.is_some_and(|published| report.head < published) {
             Some(SuspiciousReply::Regression)
-        } else if self.is_jump(report) && !self.judge.explains_jump(report, self.reported_at) {
+        } else if self.is_jump(report) && !self.is_explained(report) {
             Some(SuspiciousReply::Jump)
         } else {
             report.suspicious_amounts
@@ -158,6 +165,15 @@ impl<'a> Round<'a> {
     /// Returns true if the head of `report` is higher than the time since the published one explains.
     fn is_jump(&self, report: Report) -> bool {
         self.limits.is_some_and(|limits| report.head > limits.highest_of(report.upstream))
+    }
+
+    /// Returns true if the block of a jump is of now, and a clock has leapt, or the chain may have become faster. An upstream that
+    /// is less preferred cannot show the latter alone.
+    fn is_explained(&self, report: Report) -> bool {
+        let is_faster = self.limits.is_some_and(|limits| {
+            limits.is_preferred(report.upstream) && report.head <= limits.highest_of_faster
+        });
+        report.is_of_now && (self.judge.has_leapt() || is_faster)
     }
 
     /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,

@@ -498,13 +498,16 @@ fn a_chain_that_becomes_ten_times_faster_is_believed_by_its_headers() {
     let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
     assert!(judge.start_round(start).check(report((0, 10))).is_ok());
     let round = judge.start_round(start + BLOCK);
-    for (head, is_of_now, expected) in [
-        (10 + 2 * 10 + 5, true, None),
-        (10 + 2 * 10 + 5, false, Some(SuspiciousReply::Jump)),
-        (10 + 2 * 10 + 6, true, Some(SuspiciousReply::Jump)),
+    let faster = 10 + 2 * 10 + 5;
+    for (upstream, head, is_of_now, expected) in [
+        (0, faster, true, None),
+        (0, faster, false, Some(SuspiciousReply::Jump)),
+        (0, faster + 1, true, Some(SuspiciousReply::Jump)),
+        // A spare may lie.
+        (1, faster, true, Some(SuspiciousReply::Jump)),
     ] {
-        let report = Report { is_of_now, ..report((0, head)) };
-        assert_eq!(round.suspicion(report), expected, "{head} {is_of_now}");
+        let report = Report { is_of_now, ..report((upstream, head)) };
+        assert_eq!(round.suspicion(report), expected, "{upstream} {head} {is_of_now}");
     }
 }
 
