@@ -63,10 +63,8 @@ pub struct Poller {
     comparison: JoinSet<(Pair, Option<bool>)>,
     /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
-    /// False while an own upstream contradicts the other replicas.
-    trusts_others: bool,
-    /// Records of other replicas that were adopted since the last check against an own upstream.
-    unchecked_records: u32,
+    /// Records of other replicas that are adopted before the next check against an own upstream.
+    records_until_check: u32,
 }
 
 /// Source of poll times.
@@ -101,8 +99,7 @@ impl Poller {
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
             last_history: None,
-            trusts_others: true,
-            unchecked_records: 0,
+            records_until_check: Comparisons::POLL_INTERVAL,
             chain,
         }
     }

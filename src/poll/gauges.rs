@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use prometheus_client::metrics::family::Family;
 
-use crate::fees::{Tier, TierName, Tiers};
+use crate::fees::{Market, TierName};
 use crate::nodes::ChainUpstreams;
 use crate::nodes::circuit_breaker::Availability;
 use crate::observe::clock;
@@ -70,34 +70,36 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
         &labels,
         suggestion.map(|suggestion| suggestion.base_fee_per_gas),
     );
-    let above = market.map(|market| market.floors_above_market);
+    let floors = market.map(|market| market.floors_above_market);
     for (floor, is_above) in [
-        ("base_fee", above.map(|floors| floors.base_fee)),
-        ("priority_fee", above.map(|floors| floors.priority_fee)),
+        ("base_fee", floors.map(|floors| floors.base_fee)),
+        ("priority_fee", floors.map(|floors| floors.priority_fee)),
     ] {
         let labels = FloorLabels { chain: config.key.clone(), floor };
-        let value = is_above.map_or(f64::NAN, f64::from);
-        metrics.floor_above_market.get_or_create(&labels).set(value);
+        metrics.floor_above_market.get_or_create(&labels).set(is_above.map_or(f64::NAN, f64::from));
     }
-    let price = |fees: fn(&Tiers<Tier>) -> &Tier| {
-        let market = market?;
-        Some(fees(&market.suggestion.tiers).price_at(market.newest_known_base_fee))
-    };
+    update_tiers(metrics, &config.key, market);
+}
+
+/// Sets the gauges of what is paid and of what is suggested; `None` (unknown) sets NaN.
+fn update_tiers(metrics: &Metrics, chain: &str, market: Option<&Market>) {
+    let labels = |tier| TierLabels { chain: chain.to_owned(), tier };
+    let tiers = market.map(|market| market.suggestion.tiers);
+    let prices =
+        market.map(|it| it.suggestion.tiers.map(|tier| tier.price_at(it.newest_known_base_fee)));
     for (tier, price) in [
-        ("low", price(|tiers| &tiers.low)),
-        ("medium", price(|tiers| &tiers.medium)),
-        ("high", price(|tiers| &tiers.high)),
+        ("low", prices.map(|prices| prices.low)),
+        ("medium", prices.map(|prices| prices.medium)),
+        ("high", prices.map(|prices| prices.high)),
     ] {
-        let labels = TierLabels { chain: config.key.clone(), tier };
-        metrics.price_gwei.get_or_create(&labels).set(gwei(price));
+        metrics.price_gwei.get_or_create(&labels(tier)).set(gwei(price));
     }
     for tier in TierName::SUGGESTED {
-        let fees = suggestion.map(|suggestion| suggestion.tiers[tier]);
-        let labels = TierLabels { chain: config.key.clone(), tier: tier.as_str() };
-        let tip_gauges = [&metrics.max_priority_fee_wei, &metrics.max_priority_fee_gwei];
-        set_amount(tip_gauges, &labels, fees.map(|fees| fees.max_priority_fee_per_gas));
-        let max_fee_gauges = [&metrics.max_fee_wei, &metrics.max_fee_gwei];
-        set_amount(max_fee_gauges, &labels, fees.map(|fees| fees.max_fee_per_gas));
+        let (fees, labels) = (tiers.map(|tiers| tiers[tier]), labels(tier.as_str()));
+        let tips = [&metrics.max_priority_fee_wei, &metrics.max_priority_fee_gwei];
+        set_amount(tips, &labels, fees.map(|fees| fees.max_priority_fee_per_gas));
+        let max_fees = [&metrics.max_fee_wei, &metrics.max_fee_gwei];
+        set_amount(max_fees, &labels, fees.map(|fees| fees.max_fee_per_gas));
     }
 }
 

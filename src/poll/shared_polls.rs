@@ -197,13 +197,11 @@ impl Poller {
     /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
     /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
     async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        let is_check_due = !self.trusts_others
-            || self.unchecked_records >= Comparisons::POLL_INTERVAL
-            || self.is_in_doubt();
+        let is_check_due = self.records_until_check == 0 || self.is_in_doubt();
         if !is_check_due {
             let outcome = self.merge_remote(publication);
             if outcome != AdoptOutcome::Implausible {
-                self.unchecked_records += u32::from(outcome == AdoptOutcome::Adopted);
+                self.records_until_check -= u32::from(outcome == AdoptOutcome::Adopted);
                 return outcome;
             }
         }
@@ -213,7 +211,7 @@ impl Poller {
         // An upstream that contradicts the others is asked again before its claim says nothing any more.
         let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
         let interval = Comparisons::POLL_INTERVAL;
-        self.unchecked_records = if is_unconfirmed { interval - interval / 4 } else { 0 };
+        self.records_until_check = if is_unconfirmed { interval / 4 } else { interval };
         let Some(own) = own else {
             // Without an own reply there is nothing to check against.
             return if is_check_due {
@@ -226,8 +224,8 @@ impl Poller {
             Continuity::Rewritten => true,
             _ => remote.newest_block().abs_diff(own.newest_block()) > Judge::TOLERANCE_BLOCKS,
         };
-        self.trusts_others = !is_contradicted;
         if is_contradicted {
+            self.records_until_check = 0;
             return AdoptOutcome::Contradicted;
         }
         match self.merge_remote(publication) {
