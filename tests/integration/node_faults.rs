@@ -56,7 +56,8 @@ async fn a_fault_has_its_reason_no_price_and_no_effect_on_the_next_url_or_chain(
         urls.push((outcome, secret(&upstream.url())));
         upstreams.push(upstream);
     }
-    let without_tls = upstreams[0].url().replace("http:", "https:");
+    let closing = MockUpstream::start(vec![Step::Close]).await;
+    let without_tls = closing.url().replace("http:", "https:");
     urls.extend(
         ["http://node.invalid", &without_tls, &dead_url()].map(|url| ("unreachable", secret(url))),
     );
