@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-parts=(doc site supply_chain extras conformance generators replicas alloy web3 packages debian image benches sim)
+parts=(doc site supply_chain extras conformance generators replicas clients alloy web3 packages debian image benches sim)
 doc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items; }
 site() { tests/site.sh; }
 supply_chain() { tests/supply-chain.sh && npm audit --omit=dev --prefix clients/js; }
@@ -15,6 +15,8 @@ extras() { tests/extras.sh; }
 conformance() { tests/conformance.sh; }
 generators() { tests/generators.sh; }
 replicas() { tests/replicas.sh; }
+# tests/run.sh has the oldest and the newest API of the verification service.
+clients() { cargo test --locked --test system -- verification_clients::hardhat_2; }
 alloy() { backtest/alloy.sh; }
 # The Python client, installed beside each major version of web3.py that it supports.
 web3() {

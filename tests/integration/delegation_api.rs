@@ -1,8 +1,12 @@
 //! Delegation look-ups at the REST API: requests, keys and responses.
 
+mod fault_list;
+mod faults;
 mod keys;
+mod limits;
 mod parameters;
 mod responses;
+mod secrets;
 mod sources;
 
 use crate::http_message::Message;

@@ -1,5 +1,5 @@
 // Checks pending state as web3 applications see it through the service:
-// `node clients.mjs viem|viem-in-batches|ethers|ethers-5|web3 ROUTE NODE CREATION RUNTIME`.
+// `node clients.mjs viem|ethers|ethers-5|web3 ROUTE NODE CREATION RUNTIME`.
 //
 // Reads go to ROUTE, the service's `/rpc/{chain}`. Transactions and requests to mine go to NODE, an anvil with
 // an empty queue and no automatic mining. CREATION and RUNTIME are the code of the contract in
@@ -64,7 +64,7 @@ async function minedMeanwhile(promise, isWaiting) {
     return promise;
 }
 
-async function viemChecks(batch) {
+async function viemChecks() {
     const abi = parseAbi(ABI);
     const account = privateKeyToAccount(KEY);
     const requested = [];
@@ -76,7 +76,7 @@ async function viemChecks(batch) {
         return fetch(url, init);
     };
     const transport = (options) => {
-        const reads = http(route, { batch, fetchFn })(options);
+        const reads = http(route, { fetchFn })(options);
         const writes = http(node)(options);
         const request = async (call, more) => {
             if (call.method === "eth_sendRawTransaction") return writes.request(call, more);
@@ -204,9 +204,6 @@ async function viemChecks(batch) {
 
     // viem tries this method before it fills a transaction itself.
     assert.deepEqual([...new Set(refused)], ["eth_fillTransaction"]);
-    if (batch) assert(largestBatch >= 2, "nothing was sent in a batch");
-    else assert.equal(largestBatch, 1);
-    checked(batch ? `batches of up to ${largestBatch} calls` : "each call by itself");
 }
 
 async function ethersChecks() {
@@ -390,8 +387,7 @@ async function web3Checks() {
 }
 
 const runs = {
-    viem: () => viemChecks(false),
-    "viem-in-batches": () => viemChecks(true),
+    viem: viemChecks,
     ethers: ethersChecks,
     "ethers-5": ethers5Checks,
     web3: web3Checks,

@@ -2,11 +2,11 @@
 //! exposes.
 
 mod expressions;
-mod faults;
 mod prometheus;
 pub(crate) mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::deployment;
 use crate::fixtures;
 use crate::mock_node::MockNode;
 use crate::openapi;
+use crate::process::File;
 use crate::programs;
 use crate::raw_client::free_port;
 use crate::test_server::TestServer;
@@ -74,6 +75,40 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
         let firing = format!("alertname: {name}\n        exp_alerts:");
         assert!(tests.contains(&silent) && tests.contains(&firing), "unit tests of {name}");
     }
+}
+
+/// A value that no label has would silence a rule without a trace.
+#[test]
+fn rules_match_only_values_that_labels_have() {
+    let rules = rules();
+    let mut sources = String::new();
+    let mut folders = vec![fixtures::path("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                None => folders.push(path),
+                Some(kind) if kind == "rs" => sources += &fs::read_to_string(path).unwrap(),
+                Some(_) => {}
+            }
+        }
+    }
+    let mut count = 0;
+    for matcher in rules.split(['{', ',']) {
+        let names = ["outcome", "freshness", "status", "listener"];
+        let Some(rest) = names.iter().find_map(|name| matcher.strip_prefix(name)) else { continue };
+        let Some(values) = rest.trim_start_matches(['=', '!', '~']).strip_prefix('"') else {
+            continue;
+        };
+        for value in values.split_once('"').unwrap().0.split('|') {
+            let words = value.split('_').map(|word| word[..1].to_uppercase() + &word[1..]);
+            let forms = [format!("\"{value}\""), format!(" {}", words.collect::<String>())];
+            let is_code = value.starts_with(|first: char| first.is_ascii_digit());
+            assert!(is_code || forms.iter().any(|form| sources.contains(form)), "{matcher}");
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count} values");
 }
 
 fn count_in_rules(marker: &str) -> usize {
@@ -174,6 +209,10 @@ async fn rules_and_dashboard_query_only_exposed_metrics() {
     ];
     prometheus.scrape(&services.map(|(instance, service)| (instance, target(service))));
 
+    let exposition = File::new("exposed-metrics", &healthy.service.admin("/metrics").await.body);
+    let mut check = program("promtool");
+    check.args(["check", "metrics"]).stdin(fs::File::open(exposition.path()).unwrap());
+    assert_eq!(programs::run(check).await, (true, String::new(), String::new()));
     let mut exposed = Vec::new();
     for service in [&healthy.service, &forwarding.service, &pair.services[0], &standalone] {
         exposed.push(service.admin("/metrics").await.body);

@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::fixtures;
-use crate::mock_node::Reply;
 
 pub(crate) const GWEI: u128 = 1_000_000_000;
 
 /// Number of blocks in the window of most tests.
 const WINDOW: u64 = 20;
 
-/// Percentiles of the reward columns in most tests. A chain has the first one, or more.
-const PERCENTILES: [u64; 3] = [60, 100, 100];
+/// Percentile of the rewards in most tests.
+const PERCENTILE: u64 = 60;
 
 /// A chain whose head is determined by the clock.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +35,6 @@ impl ChainModel {
         let (head, at) = self.started_at;
         head + self.block.map_or(0, |block| whole_blocks(at.elapsed(), block))
     }
-
-    /// Builds the reply to polls of a node at the head.
-    pub(crate) fn reply(self) -> Reply {
-        Reply::computed(move |columns| history(self.head(), columns))
-    }
 }
 
 /// Returns the number of whole block times in `time`.
@@ -58,12 +52,7 @@ fn tip(number: u64, percentile: u64) -> u128 {
     u128::from(100 + percentile) * GWEI + 1000 * u128::from(number)
 }
 
-/// Returns the result of `eth_feeHistory` for the window that ends with `newest`.
-pub(crate) fn history(newest: u64, columns: usize) -> Value {
-    history_at(newest, WINDOW, &PERCENTILES[..columns])
-}
-
-/// Returns the result for any number of blocks and these percentiles.
+/// Returns the result of `eth_feeHistory` for so many blocks that end with `newest`, at these percentiles.
 pub(crate) fn history_at(newest: u64, blocks: u64, percentiles: &[u64]) -> Value {
     let tips = |number| percentiles.iter().map(|percentile| tip(number, *percentile)).collect();
     fixtures::computed_history(newest + 1 - blocks..=newest, base_fee, tips)
@@ -91,7 +80,7 @@ impl Window {
     }
 
     pub(crate) fn ending_with(newest: u64) -> Self {
-        Self::new(newest, WINDOW, &PERCENTILES[..1])
+        Self::new(newest, WINDOW, &[PERCENTILE])
     }
 
     /// Calculates the body of the suggestion.

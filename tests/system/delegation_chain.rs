@@ -31,9 +31,6 @@ const TOO_MANY: Problem = (
     "the address has more than 10,000 delegations, or too many for the chain's node; use the checks, or read the registry \
      contract directly",
 );
-const OVERLOADED: Problem =
-    (503, "overloaded", "too many concurrent requests of this kind; retry later");
-
 fn assert_is_problem(response: &Response, (status, code, detail): Problem) {
     assert_problem(response, status, code, detail);
 }

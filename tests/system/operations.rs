@@ -154,16 +154,20 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
     let (_, rest) = guide.split_once("\nuser gas on >PASSWORD ").unwrap();
     let acl_rules: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
     let redis = Redis::start();
-    redis.command(&[&["ACL", "SETUSER", "gas", "on", ">PASSWORD"][..], &acl_rules].concat());
+    let password = "p@ss:w/ord#1?%&=";
+    let set = format!(">{password}");
+    redis.command(&[&["ACL", "SETUSER", "gas", "on", &set][..], &acl_rules].concat());
     redis.command(&["CONFIG", "RESETSTAT"]);
 
     let healthy = || Reply::history(1000, 3, 40);
     let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
+    let encoded =
+        percent_encoding::utf8_percent_encode(password, percent_encoding::NON_ALPHANUMERIC);
     let config = format!(
         "[redis]\nurl = {:?}\n[delegation]\nsource = \"api\"\napi_url = {:?}\n\
          [[alerts]]\nchain = \"a\"\nabove = \"0 wei\"\nurl = \"http://127.0.0.1:9\"\n\
          [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
-        redis.url_with_credentials("gas:PASSWORD"),
+        redis.url_with_credentials(&format!("gas:{encoded}")),
         api.url(),
         node.url(),
     );

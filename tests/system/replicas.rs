@@ -1,11 +1,9 @@
-//! Tests of replicas that share one poll per chain and block over Redis. They use service processes, a real Redis, and
-//! mock nodes whose heads follow the clock.
+//! Replicas that share one poll per chain and block over a real Redis, as processes, with mock nodes whose heads follow the
+//! clock. The simulator has the faults; these have what a real Redis decides, and the chaos of kills, which is weekly.
 
 mod access;
 mod chaos;
 pub(crate) mod controlled_process;
-mod faults;
-mod isolation;
 mod mock_clock_node;
 mod monitor;
 mod nodes;
@@ -16,7 +14,7 @@ mod replica;
 mod webhooks;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chain_model::Window;
 use mock_clock_node::MockClockNode;
@@ -89,15 +87,10 @@ impl Harness {
         Self::sharing(node, &replicas).await
     }
 
-    /// Monitors these replicas, which are ready.
-    fn new(node: MockClockNode, replicas: &[Arc<Replica>]) -> Self {
-        let monitors = replicas.iter().map(|replica| start_monitor(replica, "a", &node)).collect();
-        Self { node, monitors }
-    }
-
     /// Monitors these replicas, which are ready, and waits until they share polls.
     async fn sharing(node: MockClockNode, replicas: &[Arc<Replica>]) -> Self {
-        let harness = Self::new(node, replicas);
+        let monitors = replicas.iter().map(|replica| start_monitor(replica, "a", &node)).collect();
+        let harness = Self { node, monitors };
         harness.wait_until_sharing().await;
         harness
     }
@@ -128,50 +121,5 @@ impl Harness {
 
     fn check_no_failures(&self) {
         assert_eq!(self.take_stats().failures, [""; 0]);
-    }
-
-    /// Checks that all replicas share polls within [`REJOIN_TIMEOUT`] after `returned` and then continue to do so, with
-    /// one call per block and no standalone polls.
-    async fn share_again(&self, returned: Instant) {
-        let at_first = self.counts().await;
-        wait_until("all replicas share again", async || {
-            let now = self.counts().await;
-            let mut pairs = now.iter().zip(&at_first);
-            pairs.all(|(now, first)| now.redis_up == 1 && now.shared() > first.shared())
-        })
-        .await;
-        let rejoined = returned.elapsed();
-        assert!(rejoined < REJOIN_TIMEOUT, "{rejoined:?}, {at_first:#?}");
-        // A stall of the machine shifts a poll, or makes one without Redis. Of three periods one is regular.
-        let mut irregular = Vec::new();
-        while let Err(details) = self.check_slots().await {
-            irregular.push(details);
-            assert!(irregular.len() < 3, "{irregular:#?}");
-        }
-    }
-
-    /// Compares the counts right after two polls that are some slots apart.
-    async fn check_slots(&self) -> Result<(), String> {
-        const SLOTS: usize = 4;
-        let first = self.node.progress().calls;
-        let polls = || self.node.calls_of("eth_feeHistory", first);
-        wait_until("a poll", async || !polls().is_empty()).await;
-        let counts_before = self.counts().await;
-        wait_until("polls", async || polls().len() > SLOTS).await;
-        let counts_after = self.counts().await;
-        let took = polls()[SLOTS] - polls()[0];
-        // Replicas that did not poll last claim the next slot a little later.
-        let expected = u32::try_from(SLOTS).unwrap() * BLOCK_TIME;
-        let mut is_regular = took.abs_diff(expected) <= BLOCK_TIME / 2;
-        let (slots, mut claimed) = (3..=5, 0);
-        for (before, after) in counts_before.iter().zip(&counts_after) {
-            is_regular &= (after.redis_up, after.standalone) == (1, before.standalone);
-            is_regular &= slots.contains(&(after.shared() - before.shared()));
-            claimed += after.claimed - before.claimed;
-        }
-        is_regular &= slots.contains(&claimed);
-        let calls = &self.node.calls()[first..];
-        let details = || format!("{took:?}: {counts_before:#?}, {counts_after:#?}, {calls:#?}");
-        is_regular.then_some(()).ok_or_else(details)
     }
 }

@@ -18,7 +18,7 @@ use crate::process::Folder;
 use crate::programs::{self, expect_success, run};
 use crate::registry;
 use crate::test_contract::word;
-use crate::test_server::{Response, TestServer};
+use crate::test_server::TestServer;
 use crate::verifier::{Counter, Verifier};
 
 const RONIN: u64 = 2020;
@@ -311,59 +311,9 @@ async fn forge_shows_the_missing_slash_detail() {
     let detail = "missing slash after /verification";
     assert!(stderr.contains(reason) && stderr.contains(detail), "{stderr}");
     assert_eq!(networks.received(&[]).await, [""; 0]);
-}
-
-/// The test sends the requests itself, because Forge up to 1.3, which uses the v1 API, is no longer distributed.
-#[tokio::test]
-async fn requests_of_forge_up_to_1_3_are_verified() {
-    let networks = Networks::start().await;
-    let counter = Counter::fixture();
-    let address = deploy(&networks.ronin, 0, &counter.creation()).await;
-    let client = http_client::new();
-    let post = async |url: &str, address: &str| {
-        // Forge sends the reformatted metadata, and the sources under their file names.
-        let metadata: Value = serde_json::from_str(counter.metadata()).unwrap();
-        let metadata = serde_json::to_string_pretty(&metadata).unwrap();
-        let files = json!({ "metadata.json": metadata, "Counter.sol": counter.source() });
-        let body = json!({ "address": address, "chain": RONIN.to_string(), "files": files });
-        let request = client.post(url).header("Content-Type", "application/json");
-        Response::read(request.body(body.to_string()).send().await.unwrap()).await
-    };
-    let check = async |url: &str| {
-        let url = format!("{url}check-by-addresses?addresses={address}&chainIds={RONIN}");
-        Response::read(client.get(url).send().await.unwrap()).await.json()[0]["status"].clone()
-    };
-    // Forge posts to the URL as configured.
-    let [without_slash, _] = networks.urls();
-    let [url, below] = networks.urls().map(|url| url + "/");
-    assert_eq!(check(&url).await, "false");
-    let verified = post(&without_slash, &address).await;
-    assert_eq!(verified.status, 200, "{}", verified.body);
-    let result = &verified.json()["result"][0];
-    assert_eq!((&result["status"], result.get("storageTimestamp")), (&json!("perfect"), None));
-    assert_eq!(check(&below).await, "perfect");
-    let again = post(&below, &address).await.json();
-    assert!(again["result"][0]["storageTimestamp"].is_string(), "{again}");
-
-    let changed = counter.creation().replace("600160", "600260");
-    let other = deploy(&networks.ronin, 0, &changed).await;
-    let refused = post(&url, &other).await;
-    let reason = "The deployed and recompiled bytecode don't match.";
-    let expected = json!({ "error": reason, "message": reason });
-    assert_eq!((refused.status, refused.json()), (500, expected));
-
-    let query = "addresses=A&chainIds=2020";
-    let expected = [
-        format!("GET /server/check-by-addresses?{query} 200"),
-        "POST /server/ 200".to_owned(),
-        format!("GET /server/check-by-addresses?{query} 200"),
-        "POST /server/ 200".to_owned(),
-        "POST /server/ 500".to_owned(),
-    ];
-    assert_eq!(networks.received(&[&address]).await, expected);
     // The verifier does record headers that must not arrive.
-    let direct = client.get(networks.verifier.url()).header("cookie", "a=b").send().await;
-    assert_eq!(direct.unwrap().status(), 418);
+    let direct = http_client::new().get(networks.verifier.url()).header("cookie", "a=b").send();
+    assert_eq!(direct.await.unwrap().status(), 418);
     let last = networks.verifier.received().await.pop().unwrap();
     assert_eq!(last["violations"], json!(["cookie"]));
 }

@@ -59,18 +59,4 @@ impl Counter {
     pub(crate) fn source(&self) -> &str {
         self.0["input"]["sources"][Self::PATH]["content"].as_str().unwrap()
     }
-
-    fn output(&self) -> &Value {
-        &self.0["output"]["contracts"][Self::PATH]["Counter"]
-    }
-
-    /// Returns the compiler's metadata as JSON text.
-    pub(crate) fn metadata(&self) -> &str {
-        self.output()["metadata"].as_str().unwrap()
-    }
-
-    /// Returns the creation code, which the constructor's arguments follow.
-    pub(crate) fn creation(&self) -> String {
-        format!("0x{}", self.output()["evm"]["bytecode"]["object"].as_str().unwrap())
-    }
 }

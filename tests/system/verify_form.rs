@@ -68,7 +68,6 @@ async fn users_verify_contracts_in_chromium() {
     let below = service("base_path = \"/proxy/public\"", &both).await;
     let first = service("", &first).await;
     let slow = service("", &slow).await;
-    let down = service("", "http://127.0.0.1:9").await;
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let settings = json!({
         "services": {
@@ -76,7 +75,6 @@ async fn users_verify_contracts_in_chromium() {
             "below": below.url("/proxy/public"),
             "first": first.url(""),
             "slow": slow.url(""),
-            "down": down.url(""),
         },
         "nodes": { "2020": ronin, "202601": saigon },
         "shots": target.join("verify-form"),

@@ -80,13 +80,9 @@ async fn javascript_clients_see_pending_state_reverts_and_events() {
     let packages = ["viem", "ethers", "@ethersproject/providers", "web3"];
     for client in [
         // viem sees pending state without a tag, and decodes reverts. It does in batches too.
-        "viem",
-        "viem-in-batches",
-        // ethers also sees events.
-        "ethers",
-        // ethers 5 gets an error for each call of a long batch.
-        "ethers-5",
-        // web3.js connects and reads blocks by hash.
+        "viem",     // ethers also sees events.
+        "ethers",   // ethers 5 gets an error for each call of a long batch.
+        "ethers-5", // web3.js connects and reads blocks by hash.
         "web3",
     ] {
         let network = Network::start().await;

@@ -42,26 +42,13 @@ pub(crate) struct ClaimReply {
 
 impl SharedChainState {
     /// State of `chain` in the database with this number.
-    ///
-    /// The keys begin with a version, so that incompatible releases share nothing. They contain the settings on which a
-    /// poll depends, so replicas with other settings share nothing, and a configuration can be rolled out in steps. The
-    /// part in braces is a hash tag, which keeps them on one node of a cluster.
     pub(crate) fn new(
         chain: &config::Chain,
         redis: RedisHandle,
         database: u32,
         replica_id: String,
     ) -> Self {
-        let pricing = &chain.pricing;
-        let percentiles: Vec<_> =
-            pricing.percentiles().iter().map(|percentile| percentile.to_string()).collect();
-        let prefix = format!(
-            "gas:v8:{{{}:{}ms:{}:{}}}",
-            chain.chain_id,
-            chain.block_time.as_millis(),
-            pricing.window_blocks,
-            percentiles.join(",")
-        );
+        let prefix = key_prefix(chain);
         Self {
             redis,
             slots: PollSlots::new(chain.chain_id, chain.block_time.max(chain.min_poll_interval)),
@@ -106,5 +93,54 @@ impl SharedChainState {
         script.arg(to_json(published, clock)).arg(ttl_ms).arg(&self.channel);
         // A failure is already logged and counted.
         let _: Result<(), CommandFailed> = connection.run(&script).await;
+    }
+}
+
+/// Returns the prefix of a chain's keys.
+///
+/// The keys begin with a version, so that incompatible releases share nothing. They contain the settings on which a
+/// poll depends, so replicas with other settings share nothing, and a configuration can be rolled out in steps. The
+/// part in braces is a hash tag, which keeps them on one node of a cluster.
+fn key_prefix(chain: &config::Chain) -> String {
+    let pricing = &chain.pricing;
+    let percentiles: Vec<_> =
+        pricing.percentiles().iter().map(|percentile| percentile.to_string()).collect();
+    format!(
+        "gas:v8:{{{}:{}ms:{}:{}}}",
+        chain.chain_id,
+        chain.block_time.as_millis(),
+        pricing.window_blocks,
+        percentiles.join(",")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_share_if_they_ask_nodes_for_the_same_alone() {
+        let prefix = |key: &str, more: &str| {
+            let text = format!(
+                "[chains.{key}]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n{more}\n"
+            );
+            key_prefix(&config::Config::from_toml(&text, &[]).unwrap().chains[0])
+        };
+        let common = "block_time = \"1s\"";
+        let shared = prefix("a", common);
+        assert_eq!(shared, "gas:v8:{7:1000ms:20:60}");
+        let other = "name = \"b\"\nmax_age = \"40s\"\nhistory_blocks = 100\n";
+        assert_eq!(
+            prefix("b", &format!("{common}\n{other}pricing.base_fee_multiplier = 3")),
+            shared
+        );
+        for more in [
+            "block_time = \"1500ms\"",
+            "block_time = \"1s\"\npricing.window_blocks = 10",
+            "block_time = \"1s\"\npricing.reward_percentiles = [50]",
+            "block_time = \"1s\"\npricing.reward_percentiles = [60, 100]",
+        ] {
+            assert_ne!(prefix("a", more), shared, "{more}");
+        }
     }
 }

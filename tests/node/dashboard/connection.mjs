@@ -39,22 +39,6 @@ export default {
         });
     },
 
-    "a restart with other chains changes the table": async ({ config, nodes, open, start }) => {
-        const [one, two, three] = [31, 32, 33].map((id) => nodes.chain(id));
-        const service = await start({ config: config({ one, two }) });
-        const { address } = service;
-        await open(`${service.url}/`, async (dashboard) => {
-            await dashboard.waitForLiveRow("one");
-            await dashboard.waitForLiveRow("two");
-            await service.stop();
-            await dashboard.waitForBanner("Disconnected");
-            await start({ config: config({ two: { ...two, name: "zwei" }, three }), listen: address });
-            await dashboard.waitForLiveRow("three");
-            await dashboard.waitForLiveRow("zwei");
-            assert.deepEqual((await dashboard.rows()).map(({ name }) => name), ["zwei", "three"]);
-        });
-    },
-
     "polls replace a refused stream until it opens": async ({ check, config, nodes, open, start }) => {
         const chain = nodes.chain(61);
         const service = await start({ config: config({ chain }, "[limits]\nmax_streams = 1") });

@@ -2,8 +2,6 @@
 
 import assert from "node:assert/strict";
 
-import { until } from "../browser.mjs";
-
 export default {
     "stale data is labelled, and expired data is shown as past": async ({ check, config, nodes, open, start }) => {
         const well = nodes.chain(41);
@@ -81,50 +79,6 @@ export default {
             await check.whole(dashboard, "never-read");
             failing.isHealthy = true;
             await dashboard.waitForBlockAbove("failing", 99);
-        });
-    },
-
-    "the table tells a chain that stopped from one that was never read": async ({ check, config, nodes, open, start }) => {
-        const [stopped, never, other] = [44, 45, 46].map((id) => nodes.chain(id));
-        never.isHealthy = false;
-        const service = await start({ config: config({ stopped, never, other }) });
-        const readStatus = async () => (await (await fetch(`${service.url}/v1/chains`)).json()).map(({ status }) => status).join();
-        await until(readStatus, (found) => found === "fresh,unavailable,fresh");
-        stopped.isHealthy = false;
-        await open(`${service.url}/`, async (dashboard) => {
-            await dashboard.waitForLiveRow("other");
-            const { badge } = await dashboard.waitForRow("stopped", ({ since }) => /^since \d\d:\d\d \(\d+ s\)$/.test(since));
-            assert.equal(badge, "No new data");
-            await dashboard.waitForRow("never", ({ badge, since }) => badge === "No data yet" && since === "");
-            await check.whole(dashboard, "stopped-rows");
-        });
-        // The page of a chain without data asks for nothing that fails.
-        await open(`${service.url}/#never`, async (dashboard, { requests }) => {
-            await dashboard.waitForCard("never", ({ badge }) => badge === "No data yet");
-            const status = async (request) => [(await request.response())?.status(), new URL(request.url()).pathname];
-            const statuses = await Promise.all(requests.map(status));
-            assert.deepEqual(statuses.filter(([status]) => status >= 400), []);
-        });
-        await open(`${service.url}/#mini`, async (dashboard) => {
-            await dashboard.waitForRow("never", ({ badge }) => badge === "No data yet");
-            await check.whole(dashboard, "stopped-mini");
-        });
-    },
-
-    "a chain with legacy pricing has one gas price per tier": async ({ check, config, nodes, open, start }) => {
-        const chain = nodes.chain(51, { baseFee: 0n, reward: 21n * 10n ** 9n });
-        const service = await start({ config: config({ old: chain }) });
-        await open(`${service.url}/`, async (dashboard) => {
-            const legacy = await dashboard.waitForLive("old");
-            assert.deepEqual([legacy.price, legacy.cap, legacy.fees],
-                ["21 gwei", "Gas price of a legacy transaction", [["Gas price", "21 gwei, 21000000000 wei"]]]);
-            await dashboard.page.locator(".plot canvas").waitFor();
-            await check.whole(dashboard, "legacy");
-            await dashboard.waitForTitle("21 gwei on old – Gas prices");
-            chain.baseFee = 1n;
-            chain.newest += 1;
-            const { fees } = await dashboard.waitForCard("old", ({ fees }) => fees.length === 2);
-            assert.deepEqual(fees, [["Max fee", "23 gwei, 23000000000 wei"], ["Priority fee", "21 gwei, 21000000000 wei"]]);
         });
     },
 };

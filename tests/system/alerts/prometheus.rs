@@ -1,7 +1,5 @@
 //! A real Prometheus process.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -127,57 +125,6 @@ impl Prometheus {
         let has_series = async || !self.query(expression).await.is_empty();
         self.wait_until(has_series, || format!("{expression} returns no series")).await;
     }
-
-    /// Returns all active alerts, including pending ones.
-    async fn alerts(&self) -> Vec<Value> {
-        serde_json::from_value(self.call_api("alerts", &[]).await["alerts"].take()).unwrap()
-    }
-
-    /// Waits until `is_expected` accepts the sorted firing alerts, and runs `meanwhile` before each attempt. An alert
-    /// is its name and its labels except severity and job.
-    pub(super) async fn wait_for_alerts(
-        &self,
-        is_expected: impl Fn(&[String]) -> bool,
-        meanwhile: impl AsyncFn(),
-    ) {
-        let firing = RefCell::new(Vec::new());
-        let is_met = async || {
-            meanwhile().await;
-            let alerts = self.alerts().await;
-            let are_firing = alerts.iter().filter(|alert| alert["state"] == "firing");
-            let mut described: Vec<_> =
-                are_firing.map(|alert| describe_labels(&alert["labels"])).collect();
-            described.sort();
-            firing.replace(described);
-            is_expected(&firing.borrow())
-        };
-        self.wait_until(is_met, || format!("{:#?} fire", firing.borrow())).await;
-    }
-
-    /// Waits until each of these alerts has fired. They need not fire at the same time. `allows_others` tells if other
-    /// alerts may fire at the end.
-    pub(super) async fn wait_for_each(
-        &self,
-        expected: &[String],
-        allows_others: bool,
-        meanwhile: impl AsyncFn(),
-    ) {
-        let seen = RefCell::new(BTreeSet::new());
-        let have_all_fired = |firing: &[String]| {
-            seen.borrow_mut().extend(firing.to_vec());
-            expected.iter().all(|alert| seen.borrow().contains(alert))
-                && (allows_others || firing.iter().all(|alert| expected.contains(alert)))
-        };
-        self.wait_for_alerts(have_all_fired, meanwhile).await;
-    }
-}
-
-fn describe_labels(labels: &Value) -> String {
-    let name = labels["alertname"].as_str().unwrap().to_owned();
-    let labels = labels.as_object().unwrap().iter();
-    let labels =
-        labels.filter(|(name, _)| !["alertname", "severity", "job"].contains(&name.as_str()));
-    labels.fold(name, |text, (name, value)| format!("{text} {name}={}", value.as_str().unwrap()))
 }
 
 /// Returns the URL at which Prometheus scrapes `service`.

@@ -1,22 +1,16 @@
-//! Look-ups on nodes with arbitrary replies, or none.
+//! Look-ups on nodes with arbitrary replies. `tests/integration/reads.rs` has nodes that are slow, full or gone.
 
-use std::time::{Duration, Instant};
-
-use futures_util::future::join_all;
 use serde_json::json;
 
 use super::missing_registry::look_ups;
-use super::{
-    ABSENT, INVALID, INVALID_RESULT, OVERLOADED, UNREACHABLE, assert_is_problem, start_service,
-};
+use super::{ABSENT, INVALID, INVALID_RESULT, UNREACHABLE, assert_is_problem, start_service};
 use crate::mock_node::{MockNode, Reply, read_chain, wait_until_polled};
-use crate::registry::{self, ADDRESS, DELEGATE, VAULT, look_up, post};
+use crate::registry::{ADDRESS, look_up, post};
 use crate::test_server::TestServer;
 
-/// Starts the service with this node as the source of delegations, these lines in `[rpc]`, and `more` in its chain.
-async fn start(node: &MockNode, rpc: &str, more: &str) -> TestServer {
-    let chain = read_chain(&[node], more);
-    let service = start_service(&format!("[rpc]\n{rpc}\n{chain}")).await;
+/// Starts the service with this node as the source of delegations, and `more` in its chain.
+async fn start(node: &MockNode, more: &str) -> TestServer {
+    let service = start_service(&read_chain(&[node], more)).await;
     wait_until_polled(&service).await;
     service
 }
@@ -33,7 +27,7 @@ fn word(number: u64) -> Reply {
 #[tokio::test]
 async fn node_failures_are_never_reported_as_delegations() {
     let node = MockNode::for_reads(Reply::Echo).await;
-    let service = start(&node, "", "").await;
+    let service = start(&node, "").await;
     let raw = |status, body: &str| Reply::Raw(status, body.into());
     let error = |json: &str| Reply::RawError(json.into());
     for (reply, found) in [
@@ -66,61 +60,9 @@ async fn node_failures_are_never_reported_as_delegations() {
 }
 
 #[tokio::test]
-async fn rate_limiting_and_unreachable_nodes_give_502() {
-    let node = MockNode::for_reads(Reply::Raw(429, "canary".into())).await;
-    let service = start(&node, "", "").await;
-    for (_, path) in look_ups() {
-        assert_is_problem(&service.get(&path).await, UNREACHABLE);
-    }
-    // After the first 429 the service backs off from the node.
-    assert_eq!(node.reads().len(), 1);
-
-    let service = start_service(&registry::chain("ronin", 2020, "http://127.0.0.1:9")).await;
-    for (_, path) in look_ups() {
-        assert_is_problem(&service.get(&path).await, UNREACHABLE);
-    }
-}
-
-#[tokio::test]
-async fn silent_node_times_out_at_the_rpc_timeout() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = start(&node, "timeout = \"1s\"", "").await;
-    node.hold_reads();
-    let timed_out = (504, "upstream_timeout", "the chain's nodes did not respond in time");
-    let started = Instant::now();
-    let look_ups = look_ups();
-    for response in join_all(look_ups.iter().map(|(_, path)| service.get(path))).await {
-        assert_is_problem(&response, timed_out);
-    }
-    let elapsed = started.elapsed();
-    assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&elapsed), "{elapsed:?}");
-}
-
-#[tokio::test]
-async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
-    let node = MockNode::for_reads(word(1)).await;
-    let service = start(&node, "max_in_flight = 1", "").await;
-    node.hold_reads();
-    let check = format!("/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
-    let in_flight = look_up(&service, &check);
-    let others = async {
-        node.wait_for_pending(1).await;
-        for (_, path) in look_ups().iter().filter(|(_, path)| *path != check) {
-            let response = service.get(path).await;
-            assert_is_problem(&response, OVERLOADED);
-            assert_eq!(response.header("retry-after"), "1");
-        }
-        node.release_reads();
-    };
-    let (found, ()) = tokio::join!(in_flight, others);
-    assert_eq!(found, "true");
-    assert_eq!(node.reads().len(), 1);
-}
-
-#[tokio::test]
 async fn look_ups_ignore_the_client_method_allow_list() {
     let node = MockNode::for_reads(word(1)).await;
-    let service = start(&node, "", "rpc_methods = [\"eth_chainId\"]").await;
+    let service = start(&node, "rpc_methods = [\"eth_chainId\"]").await;
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{ "to": ADDRESS }, "latest"],
     });

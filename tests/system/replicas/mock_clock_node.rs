@@ -39,8 +39,6 @@ struct NodeState {
 pub(crate) enum Behaviour {
     Healthy,
     Failing,
-    /// Never responds.
-    Silent,
 }
 
 #[derive(Debug, Clone)]
@@ -217,7 +215,6 @@ fn receive(clock: &Clock, call: &mock_node::Call) -> Reply {
             Reply::Result(chain_model::history_at(head, *count, percentiles))
         }
         Behaviour::Failing => Reply::Raw(500, String::new()),
-        Behaviour::Silent => Reply::NoResponse,
     });
     Reply::After(state.delay, Box::new(reply))
 }

@@ -89,11 +89,6 @@ impl Redis {
         }
     }
 
-    /// Kills the server; its data is lost.
-    pub(crate) fn kill(&self) {
-        self.process.kill();
-    }
-
     /// Subscribes to all channels with this prefix; see [`messages`](Self::messages).
     pub(crate) fn subscribe(&self, prefix: &str) {
         let mut connection = self.connect().unwrap();
@@ -174,11 +169,6 @@ impl Redis {
     /// Returns all keys with this prefix in database 0.
     pub(crate) fn keys(&self, prefix: &str) -> Vec<Vec<u8>> {
         self.read(&["KEYS", &format!("{prefix}*")])
-    }
-
-    /// Returns the channels with this prefix that have subscribers.
-    pub(crate) fn channels(&self, prefix: &str) -> Vec<Vec<u8>> {
-        self.read(&["PUBSUB", "CHANNELS", &format!("{prefix}*")])
     }
 }
 
