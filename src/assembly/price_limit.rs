@@ -12,8 +12,8 @@ pub(crate) trait DayPrices: Debug + Send + Sync {
     fn percentile(&self, chain: &StoredChain, percent: usize) -> Option<u128>;
 }
 
-/// A price to compare the expected medium price with. Amounts come before percentiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A price to compare the expected medium price with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PriceLimit {
     Wei(u128),
     /// Percentile of the last day.

@@ -16,9 +16,11 @@ mod watcher;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::sync::watch;
 
 use crate::assembly::{Assembly, Extra, SharedStates};
 use crate::observe::http_client;
+use crate::observe::metrics::chain_counters;
 use delivery::Delivery;
 use metrics::AlertMetrics;
 use rule::AlertRule;
@@ -49,12 +51,17 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         else {
             continue;
         };
-        let counters = metrics.webhooks(&alert.chain);
-        let (delivery, outbox) = Delivery::new(&alert, url, client.clone(), counters);
+        let (outbox, inbox) = watch::channel(None);
+        let delivery = Delivery {
+            inbox,
+            client: client.clone(),
+            url: url.clone(),
+            alert: alert.clone(),
+            counters: chain_counters(&metrics.webhooks_total, &alert.chain),
+        };
         assembly.add_task(async { match delivery.run().await {} });
         let watcher = Watcher {
             chain,
-            side,
             limit,
             rule: AlertRule::new(side, alert.repeat, alert.pause),
             outbox,

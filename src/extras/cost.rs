@@ -21,6 +21,7 @@ mod wire;
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -28,10 +29,12 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
-use chain_facts::{FactsReader, TransferGas};
+use crate::observe::metrics::chain_counters;
+use crate::store::PerChain;
+use chain_facts::FactsReader;
 use chain_keys::{CostKeys, DataFeeKind};
 use data_fee::DataFees;
-use metrics::{CostMetrics, chain_counters};
+use metrics::CostMetrics;
 use reader::read_attributes;
 use routes::CostState;
 use usd_feed::{FeedReader, UsdPrices};
@@ -43,34 +46,37 @@ pub(crate) const EXTRA: Extra =
 /// Reads the parameters of OP Stack chains, facts of chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let keys: CostKeys = assembly.config.section();
-    let data_fees = DataFees::new(&assembly.store, &keys);
-    let prices = UsdPrices::new(&assembly.store, &keys);
-    let transfers = TransferGas::new(&assembly.store);
-    let metrics = assembly.metrics.set::<CostMetrics>();
     let store = assembly.store.clone();
+    let state = CostState {
+        fees: DataFees::new(&store, &keys),
+        prices: UsdPrices::new(&store, &keys),
+        transfers: PerChain::new(&store, |_| Mutex::default()),
+        memory: assembly.memory.clone(),
+        store,
+    };
+    let metrics = assembly.metrics.set::<CostMetrics>();
     let nodes = ReadNodes::shared(assembly);
-    for (chain, upstreams) in store.chains().iter().zip(&nodes) {
+    for (chain, upstreams) in state.store.chains().iter().zip(&nodes) {
         let config = chain.config();
         let known_kind = keys.data_fee(config);
         if known_kind != Some(DataFeeKind::Off) {
             let facts = FactsReader {
                 chain: chain.clone(),
                 upstreams: Arc::clone(upstreams),
-                fees: data_fees.clone(),
+                state: state.clone(),
                 reads_kind: known_kind.is_none(),
-                transfers: transfers.clone(),
             };
             assembly.add_task(async { match facts.run().await {} });
         }
         if known_kind.is_none_or(DataFeeKind::has_attributes) {
             let counters = chain_counters(&metrics.data_fee_reads_total, &config.key);
             let upstreams = Arc::clone(upstreams);
-            let reader = read_attributes(chain.clone(), upstreams, data_fees.clone(), counters);
+            let reader = read_attributes(chain.clone(), upstreams, state.fees.clone(), counters);
             assembly.add_task(async { match reader.await {} });
         }
         let Some(feed) = keys.usd_feed(config) else { continue };
         let key = feed.chain.as_ref().unwrap_or(&config.key);
-        let mut with_nodes = store.chains().iter().zip(&nodes);
+        let mut with_nodes = state.store.chains().iter().zip(&nodes);
         let Some((at, upstreams)) = with_nodes.find(|(at, _)| at.config().key == *key) else {
             continue;
         };
@@ -78,22 +84,16 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
             chain: chain.clone(),
             feed: feed.clone(),
             at: (at.clone(), Arc::clone(upstreams)),
-            prices: prices.clone(),
+            prices: state.prices.clone(),
             counters: chain_counters(&metrics.usd_price_reads_total, &config.key),
             log: LogOnChange::default(),
         };
         assembly.add_task(async { match reader.run().await {} });
     }
-    let memory = assembly.memory.clone();
-    let state = CostState { store, fees: data_fees, prices, transfers, memory };
     let of_gauges = state.clone();
     assembly.metrics.on_scrape(move |_| metrics.update(&of_gauges));
     let of_market = state.clone();
-    assembly.routes.market_members.add(move |chain, _| {
-        let price = of_market.prices.current(chain);
-        let transfer = of_market.transfers.estimate(chain);
-        MarketMembers::new(of_market.fees.current(chain), price.as_ref(), transfer)
-    });
+    assembly.routes.market_members.add(move |chain, _| MarketMembers::new(chain, &of_market));
     let routes = OpenApiRouter::with_openapi(Schemas::openapi())
         .routes(routes!(routes::get_cost, routes::post_cost))
         .routes(routes!(cheapest::list_cheapest));

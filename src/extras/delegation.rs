@@ -141,11 +141,6 @@ pub(crate) enum LookupError {
 }
 
 impl Delegations {
-    /// Returns the reads through which chains are called.
-    pub(crate) fn reads(&self) -> &Reads {
-        &self.reads
-    }
-
     /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Takes at most the
     /// deadline of the API, plus that of a read if the chain is read.
     ///

@@ -9,7 +9,6 @@ mod routes;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,7 +21,7 @@ use crate::observe::clock;
 use crate::store::{
     ChainStore, EntryWindow, PerChain, Publication, PublishObserver, RecentBlocks, StoredChain,
 };
-use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
+use estimator::{BLOCKS, HorizonFees, all_cells};
 use metrics::HorizonMetrics;
 
 pub(crate) const EXTRA: Extra = Extra { name: "horizon", sections: &[], command: None, join };
@@ -52,8 +51,6 @@ struct Records {
     store: ChainStore,
     chains: PerChain<Arc<Mutex<ChainRecord>>>,
     graded: RenderCache<ServedState, (), GradedMatrix>,
-    /// Bodies without a hold, by the cell; without one the body has all. `None`: too few blocks are known.
-    bodies: RenderCache<ServedState, Option<CellKey>, Option<Bytes>>,
 }
 
 /// A matrix, if there is one, and how often the blocks kept the pairs of each cell.
@@ -86,14 +83,12 @@ impl Records {
         let record = |chain: &StoredChain| {
             let cells = all_cells().enumerate();
             let questions = cells.map(|(pair, (within, _))| Question { pair, within });
-            let interval = chain.config().reading_interval(chain.block_time());
-            let quotes = QuoteRecord::new(questions.collect(), interval, clock::now());
+            let quotes = QuoteRecord::new(chain, questions.collect(), clock::now());
             let chain = chain.clone();
             Arc::new(Mutex::new(ChainRecord { chain, made_of: None, matrix: None, quotes }))
         };
         let chains = PerChain::new(store, record);
-        let (graded, bodies) = (RenderCache::new(store), RenderCache::new(store));
-        Self { store: store.clone(), chains, graded, bodies }
+        Self { store: store.clone(), chains, graded: RenderCache::new(store) }
     }
 
     /// Returns the matrix of the newest publication with its grades.

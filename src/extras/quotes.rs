@@ -1,11 +1,10 @@
 //! Pairs of fees that were quoted at the newest heads, and whether the blocks after each head kept them.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crate::fees::Tier;
-use crate::store::{EntryWindow, RecentBlocks};
+use crate::store::{EntryWindow, RecentBlocks, StoredChain};
 
 /// A count over the quotes of all heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,20 +83,15 @@ impl QuoteRecord {
     /// Highest number of quotes that count.
     pub const MAX_QUOTES: usize = 1000;
 
-    /// Creates a record without quotes. `reading_interval` is the number of blocks between two further readings of rewards,
-    /// if there are any.
+    /// Creates a record of a chain without quotes.
     #[must_use]
-    pub fn new(
-        questions: Vec<Question>,
-        reading_interval: Option<NonZeroU64>,
-        now: Instant,
-    ) -> Self {
+    pub fn new(chain: &StoredChain, questions: Vec<Question>, now: Instant) -> Self {
         /// Blocks until a further reading has ended.
         const READING_DELAY: u64 = 5;
         /// Rewards that are read later do not count.
         const MAX_DELAY: u64 = 256;
         // One reading may fail.
-        let delay = reading_interval.map_or(0, |interval| {
+        let delay = chain.config().reading_interval(chain.block_time()).map_or(0, |interval| {
             interval.get().saturating_mul(2).saturating_add(READING_DELAY).min(MAX_DELAY)
         });
         let longest = questions.iter().map(|question| question.within).max().unwrap_or_default();
@@ -228,13 +222,9 @@ mod tests {
     #[test]
     fn pairs_are_forgotten_once_they_are_judged() {
         let (_, chain, mut publisher) = store_with_chain("block_time = \"1s\"");
-        let (interval, now) = (chain.config().reading_interval(chain.block_time()), Instant::now());
-        let pricing = chain.config().pricing;
-        let mut record = QuoteRecord::new(
-            [0, 1].map(|pair| Question { pair, within: 25 }).to_vec(),
-            interval,
-            now,
-        );
+        let (pricing, now) = (chain.config().pricing, Instant::now());
+        let questions = [0, 1].map(|pair| Question { pair, within: 25 }).to_vec();
+        let mut record = QuoteRecord::new(&chain, questions, now);
         // The tip of one is too low.
         let pairs = [5, 6].map(|tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 20 });
         let history = |number: u64, count: usize, rewards: Rewards| {

@@ -20,7 +20,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use kinds::REQUEST_BOUNDS;
-pub(crate) use kinds::{Counter, FloatGauge, RequestCounter, RequestDurations, counters, to_f64};
+pub(crate) use kinds::{
+    Counter, FloatGauge, RequestCounter, RequestDurations, chain_counters, counters, to_f64,
+};
 use process::ProcessCollector;
 
 /// Upper bounds of the buckets of poll durations, in seconds.

@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::message::AlertMessage;
 use super::metrics::WebhookOutcome;
-use super::section::{Alert, Format};
+use super::section::Alert;
 use crate::config::UpstreamUrl;
+use crate::config::secret::Secret;
 use crate::observe::metrics::Counter;
 
 /// Longest time for a response.
@@ -30,47 +31,18 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 const SIGNATURE: &str = "x-signature-256";
 
-/// The newest message that is to be sent.
-#[derive(Debug)]
-pub(super) struct Outbox(watch::Sender<Option<AlertMessage>>);
-
 /// Sender of one alert's webhooks.
 #[derive(Debug)]
 pub(super) struct Delivery {
-    inbox: watch::Receiver<Option<AlertMessage>>,
-    client: Client,
-    url: UpstreamUrl,
-    format: Format,
-    signer: Option<Signer>,
-    counters: EnumMap<WebhookOutcome, Counter>,
-    /// Name of the alert in the log.
-    alert: String,
-}
-
-/// Signs bodies by HMAC-SHA256.
-#[derive(Clone)]
-struct Signer(Hmac<Sha256>);
-
-impl Outbox {
-    /// Replaces a message that was not delivered yet.
-    pub(super) fn send(&self, message: AlertMessage) {
-        self.0.send_replace(Some(message));
-    }
+    /// Has the newest message that is to be sent.
+    pub(super) inbox: watch::Receiver<Option<AlertMessage>>,
+    pub(super) client: Client,
+    pub(super) url: UpstreamUrl,
+    pub(super) alert: Alert,
+    pub(super) counters: EnumMap<WebhookOutcome, Counter>,
 }
 
 impl Delivery {
-    pub(super) fn new(
-        alert: &Alert,
-        url: &UpstreamUrl,
-        client: Client,
-        counters: EnumMap<WebhookOutcome, Counter>,
-    ) -> (Self, Outbox) {
-        let (sender, inbox) = watch::channel(None);
-        let signer = alert.secret().and_then(|secret| Signer::new(secret.expose().as_bytes()));
-        let (url, format, alert) = (url.clone(), alert.format, alert.name());
-        (Self { inbox, client, url, format, signer, counters, alert }, Outbox(sender))
-    }
-
     /// Sends each message, for ever. Dropping the future gives up the pending one.
     pub(super) async fn run(mut self) -> Infallible {
         loop {
@@ -87,8 +59,8 @@ impl Delivery {
 
     /// Sends a message until it is taken, a newer one replaces it, or ten minutes are over.
     async fn deliver(&mut self, message: &AlertMessage) {
-        let body = message.body(self.format);
-        let (alert, state) = (self.alert.as_str(), message.state.name());
+        let body = message.body(self.alert.format);
+        let (alert, state) = (self.alert.name(), <&str>::from(message.state));
         let deadline = Instant::now() + RETRIES_FOR;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -102,21 +74,13 @@ impl Delivery {
             };
             if Instant::now() + pause > deadline {
                 self.counters[WebhookOutcome::Failed].increment();
-                tracing::warn!(
-                    alert,
-                    state,
-                    problem,
-                    "the webhook was not delivered in 10 minutes"
-                );
+                let message = "the webhook was not delivered in 10 minutes";
+                tracing::warn!(alert, state, problem, "{message}");
                 return;
             }
             if pause == FIRST_PAUSE {
-                tracing::warn!(
-                    alert,
-                    state,
-                    problem,
-                    "the webhook failed; it is repeated for 10 minutes"
-                );
+                let message = "the webhook failed; it is repeated for 10 minutes";
+                tracing::warn!(alert, state, problem, "{message}");
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -139,8 +103,8 @@ impl Delivery {
             .post(self.url.expose().clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(body.to_vec());
-        if let Some(signer) = &self.signer {
-            request = request.header(SIGNATURE, signer.sign(body));
+        if let Some(secret) = self.alert.secret() {
+            request = request.header(SIGNATURE, sign(secret, body));
         }
         match request.send().await.map(|response| response.status()) {
             Ok(status) if status.is_success() => Ok(()),
@@ -152,34 +116,10 @@ impl Delivery {
     }
 }
 
-impl Signer {
-    fn new(secret: &[u8]) -> Option<Self> {
-        // HMAC takes a key of any length.
-        Hmac::new_from_slice(secret).ok().map(Self)
-    }
-
-    fn sign(&self, body: &[u8]) -> String {
-        let mut mac = self.0.clone();
-        mac.update(body);
-        format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
-    }
-}
-
-impl std::fmt::Debug for Signer {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Signer")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// RFC 4231, test case 2.
-    #[test]
-    fn the_signature_is_that_of_the_test_vector() {
-        let signer = Signer::new(b"Jefe").unwrap();
-        let expected = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(signer.sign(b"what do ya want for nothing?"), expected);
-    }
+/// Signs a body by HMAC-SHA256.
+fn sign(secret: &Secret, body: &[u8]) -> String {
+    let key = secret.expose().as_bytes();
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key has any length");
+    mac.update(body);
+    format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
 }

@@ -1,10 +1,10 @@
 //! Metrics of webhooks.
 
-use enum_map::{Enum, EnumMap};
+use enum_map::Enum;
 use prometheus_client::metrics::family::Family;
 use strum::IntoStaticStr;
 
-use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters, metric_set};
+use crate::observe::metrics::{ChainOutcomeLabels, Counter, metric_set};
 
 metric_set! {
     /// Metrics of webhooks.
@@ -24,14 +24,4 @@ pub(super) enum WebhookOutcome {
     Failed,
     /// A newer state came before it was delivered.
     Replaced,
-}
-
-impl AlertMetrics {
-    /// Returns the counters of a chain.
-    pub(super) fn webhooks(&self, chain: &str) -> EnumMap<WebhookOutcome, Counter> {
-        counters(&self.webhooks_total, |outcome| ChainOutcomeLabels {
-            chain: chain.to_owned(),
-            outcome,
-        })
-    }
 }

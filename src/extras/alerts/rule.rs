@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use strum::{EnumString, IntoStaticStr};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use super::section::Side;
 
 /// State of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum AlertState {
@@ -21,7 +21,7 @@ pub(super) enum AlertState {
 /// Decides which states are sent, and remembers the last one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AlertRule {
-    side: Side,
+    pub(super) side: Side,
     repeat: Duration,
     /// Shortest time between two webhooks.
     pause: Duration,
@@ -39,16 +39,10 @@ pub(super) struct Sent {
     pub(super) at: Option<Instant>,
 }
 
-impl AlertState {
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 impl Sent {
     /// Returns the text that other processes parse.
     pub(super) fn text(&self) -> String {
-        format!("{} {}", self.state.name(), self.pause.as_millis())
+        format!("{} {}", self.state, self.pause.as_millis())
     }
 
     /// Parses the text of a state that was sent at `at`.

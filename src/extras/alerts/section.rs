@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use alloy_primitives::hex;
-use serde::de::{Deserializer, Error};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use strum::IntoStaticStr;
 
 use super::secret_file::FromFile;
 use crate::assembly::PriceLimit;
@@ -27,10 +26,10 @@ pub(crate) struct Alerts(pub(super) Vec<Alert>);
 pub(super) struct Alert {
     /// Key of the chain.
     pub(super) chain: String,
-    /// The price is at most this.
-    below: Option<LimitText>,
+    /// The price is at most this: an amount, or a percentile of the day.
+    below: Option<String>,
     /// The price is at least this.
-    above: Option<LimitText>,
+    above: Option<String>,
     /// The webhook.
     url: Option<UpstreamUrl>,
     /// In place of `url`.
@@ -66,15 +65,15 @@ pub(super) enum Format {
 }
 
 /// Side of the limit on which the price is noteworthy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Side {
     Below,
     Above,
 }
 
-/// A limit as it is written.
-#[derive(Debug, Clone, PartialEq)]
-struct LimitText(PriceLimit, String);
+const LIMIT_EXPECTED: &str =
+    "expected an amount such as \"20 gwei\", or a percentile of the day such as \"p20\"";
 
 fn default_repeat() -> Duration {
     Duration::from_hours(1)
@@ -94,13 +93,19 @@ impl Alert {
         Duration::from_mins(1)..=Duration::from_hours(30 * 24);
     const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
-    /// Returns the limit, and its side. `None`: not exactly one is configured.
-    pub(super) fn limit(&self) -> Option<(Side, PriceLimit)> {
+    /// Returns the text of the limit, and its side. `None`: not exactly one is configured.
+    fn limit_text(&self) -> Option<(Side, &str)> {
         match (&self.below, &self.above) {
-            (Some(LimitText(limit, _)), None) => Some((Side::Below, *limit)),
-            (None, Some(LimitText(limit, _))) => Some((Side::Above, *limit)),
+            (Some(limit), None) => Some((Side::Below, limit)),
+            (None, Some(limit)) => Some((Side::Above, limit)),
             _ => None,
         }
+    }
+
+    /// Returns the limit, and its side. `None`: not exactly one is configured, or it is not one.
+    pub(super) fn limit(&self) -> Option<(Side, PriceLimit)> {
+        let (side, text) = self.limit_text()?;
+        Some((side, PriceLimit::parse(text, parse_amount)?))
     }
 
     /// Returns the webhook. `None`: not exactly one is configured.
@@ -112,10 +117,6 @@ impl Alert {
         }
     }
 
-    fn is_reachable_safely(&self) -> bool {
-        self.url().is_some_and(|url| url.expose().scheme() == "https" || url.is_private())
-    }
-
     /// Returns the key of the signature.
     pub(super) fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref().or(self.secret_file.as_ref().map(|file| &file.value))
@@ -123,10 +124,8 @@ impl Alert {
 
     /// Returns the name in the log, such as `base below 20 gwei`.
     pub(super) fn name(&self) -> String {
-        let side = if self.below.is_some() { "below" } else { "above" };
-        let limit = self.below.as_ref().or(self.above.as_ref());
-        let limit = limit.map_or("", |LimitText(_, text)| text.as_str());
-        format!("{} {side} {limit}", self.chain)
+        let limit = self.limit_text().map_or(("", ""), |(side, limit)| (side.into(), limit));
+        format!("{} {} {}", self.chain, limit.0, limit.1)
     }
 
     /// Returns a name of the alert that calls `url`, which is the same in all replicas, and does not tell the URL.
@@ -147,19 +146,20 @@ impl Section for Alerts {
             let mut reject = |key: &str, allowed: &str| {
                 mistakes.reject(&format!("{index}.{key}"), allowed);
             };
-            match (&alert.below, &alert.above) {
-                (None, None) => reject("below", "must be set, or above: one of them"),
-                (Some(_), Some(_)) => reject("above", "must not be set beside below"),
-                _ => {}
+            match alert.limit_text() {
+                None if alert.below.is_some() => reject("above", "must not be set beside below"),
+                None => reject("below", "must be set, or above: one of them"),
+                Some((side, _)) if alert.limit().is_none() => reject(side.into(), LIMIT_EXPECTED),
+                Some(_) => {}
             }
             let url_key = if alert.url.is_some() { "url" } else { "url_file" };
-            match (&alert.url, &alert.url_file) {
-                (None, None) => reject("url", "must be set, or url_file: one of them"),
-                (Some(_), Some(_)) => reject("url_file", "must not be set beside url"),
-                _ if !alert.is_reachable_safely() => {
+            match alert.url() {
+                None if alert.url.is_some() => reject("url_file", "must not be set beside url"),
+                None => reject("url", "must be set, or url_file: one of them"),
+                Some(url) if url.expose().scheme() != "https" && !url.is_private() => {
                     reject(url_key, "must be https, or http to a private address");
                 }
-                _ => {}
+                Some(_) => {}
             }
             let secret_key = if alert.secret.is_some() { "secret" } else { "secret_file" };
             if alert.secret.is_some() && alert.secret_file.is_some() {
@@ -187,22 +187,6 @@ impl Section for Alerts {
 
     fn needs(&self, _chains: &[Chain]) -> Needs {
         Needs { connections: self.0.len(), ..Needs::default() }
-    }
-}
-
-impl<'de> Deserialize<'de> for LimitText {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        let limit = PriceLimit::parse(&text, parse_amount);
-        let required =
-            "expected an amount such as \"20 gwei\", or a percentile of the day such as \"p20\"";
-        Ok(Self(limit.ok_or_else(|| D::Error::custom(required))?, text))
-    }
-}
-
-impl Serialize for LimitText {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&self.1)
     }
 }
 

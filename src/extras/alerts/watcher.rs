@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::delivery::Outbox;
+use tokio::sync::watch;
+
 use super::message::AlertMessage;
 use super::rule::{AlertRule, Sent};
-use super::section::Side;
 use crate::assembly::{DayPrices, PriceLimit, SharedStates};
 use crate::fees::Wei;
 use crate::observe::clock;
@@ -16,10 +16,10 @@ use crate::store::{ServableSnapshot, StoredChain};
 #[derive(Debug)]
 pub(super) struct Watcher {
     pub(super) chain: StoredChain,
-    pub(super) side: Side,
     pub(super) limit: PriceLimit,
     pub(super) rule: AlertRule,
-    pub(super) outbox: Outbox,
+    /// Takes the newest message that is to be sent.
+    pub(super) outbox: watch::Sender<Option<AlertMessage>>,
     pub(super) prices: Option<Arc<dyn DayPrices>>,
     /// States that replicas share, or that outlive this process; `None`: there are none.
     pub(super) shared: Option<Arc<dyn SharedStates>>,
@@ -61,7 +61,7 @@ impl Watcher {
             if self.share(&sent.text()).await {
                 self.rule.sent = Some(sent);
                 let config = self.chain.config();
-                self.outbox.send(AlertMessage {
+                let message = AlertMessage {
                     chain: config.key.clone(),
                     chain_name: config.name().to_owned(),
                     state: sent.state,
@@ -71,8 +71,9 @@ impl Watcher {
                     observed_at: humantime::format_rfc3339_millis(snapshot.observed_time)
                         .to_string(),
                     doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
-                    side: self.side,
-                });
+                    side: self.rule.side,
+                };
+                self.outbox.send_replace(Some(message));
                 return;
             }
         }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::Path;
-use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -12,13 +10,13 @@ use super::chain_route::ChainIdPath;
 use super::content::DocumentContent;
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
-use crate::api::freshness::snapshot_response;
+use crate::api::freshness::{snapshot_response, tagged_json};
 use crate::api::problems;
 use crate::api::render_cache::RenderCache;
 pub(super) use crate::api::render_cache::json_bytes as json;
 use crate::assembly::NextBlockFees;
 use crate::http::problem::Problem;
-use crate::store::{ChainStore, PerChain, ServableSnapshot, StoredChain, Unavailable, etag};
+use crate::store::{ChainStore, PerChain, ServableSnapshot, StoredChain, Unavailable};
 
 /// A response body of a format.
 #[derive(Debug)]
@@ -34,17 +32,10 @@ pub(crate) struct Document {
 pub(crate) struct Documents {
     pub(super) store: ChainStore,
     /// By revision of the chain, and by name. `None`: the format demands what was not observed.
-    bodies: RenderCache<u64, &'static str, Option<Body>>,
+    bodies: RenderCache<u64, &'static str, Option<Bytes>>,
     /// Records of the tiers.
     pub(super) kept: PerChain<Arc<KeptTiers>>,
     next_block_fees: Option<NextBlockFees>,
-}
-
-/// A body and its strong entity tag.
-#[derive(Debug, Clone)]
-pub(super) struct Body {
-    pub(super) json: Bytes,
-    etag: HeaderValue,
 }
 
 impl Documents {
@@ -83,10 +74,11 @@ impl Documents {
     ) -> Result<Response, Problem> {
         let (current, body) =
             self.read(chain, document).map_err(|reason| problems::unavailable(chain, reason))?;
-        let Body { json, etag } = body.ok_or_else(|| without_rewards(chain))?;
-        let content_type = HeaderValue::from_static("application/json");
-        let headers = [(CONTENT_TYPE, content_type), (ETAG, etag)];
-        Ok(snapshot_response(chain, &current, (headers, json)))
+        let body = body.ok_or_else(|| {
+            let detail = "the newest blocks have no rewards, which this format needs";
+            problems::unavailable(chain, Unavailable::NoData).with_detail(detail)
+        })?;
+        Ok(snapshot_response(chain, &current, tagged_json(body)))
     }
 
     /// Returns the snapshot that may be served, and its document.
@@ -94,7 +86,7 @@ impl Documents {
         &self,
         chain: &StoredChain,
         document: &Document,
-    ) -> Result<(ServableSnapshot, Option<Body>), Unavailable> {
+    ) -> Result<(ServableSnapshot, Option<Bytes>), Unavailable> {
         chain.read_together(|blocks| {
             let current = chain.servable_snapshot()?;
             let body = self.bodies.get_or_render(chain, chain.revision(), document.name, || {
@@ -103,16 +95,9 @@ impl Documents {
                     kept_within: self.kept.get(chain).kept_within(blocks),
                     ..DocumentContent::new(chain.config(), &current.snapshot, blocks)
                 };
-                let json = (document.render)(&content)?;
-                Some(Body { etag: etag::for_body(&json), json })
+                (document.render)(&content)
             });
             Ok((current, body))
         })
     }
-}
-
-/// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
-fn without_rewards(chain: &StoredChain) -> Problem {
-    let detail = "the newest blocks have no rewards, which this format needs";
-    problems::unavailable(chain, Unavailable::NoData).with_detail(detail)
 }

@@ -27,8 +27,7 @@ pub(super) struct KeptTiers(Mutex<QuoteRecord>);
 impl KeptTiers {
     pub(super) fn new(chain: &StoredChain) -> Arc<Self> {
         let questions = (0..TIERS).flat_map(|pair| WITHIN.map(|within| Question { pair, within }));
-        let interval = chain.config().reading_interval(chain.block_time());
-        let record = QuoteRecord::new(questions.collect(), interval, clock::now());
+        let record = QuoteRecord::new(chain, questions.collect(), clock::now());
         Arc::new(Self(Mutex::new(record)))
     }
 

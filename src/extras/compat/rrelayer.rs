@@ -89,7 +89,9 @@ fn super_fast(content: &DocumentContent, high: Tier) -> Tier {
 
 impl Speed {
     fn new(content: &DocumentContent, tier: Tier, longest_wait: Duration) -> Self {
-        let seconds = |wait| content.has_outcomes().then(|| seconds_rounded_up(wait));
+        let rounded_up =
+            |wait: Duration| u64::try_from(wait.as_nanos().div_ceil(1_000_000_000)).ok();
+        let seconds = |wait| rounded_up(wait).filter(|_| content.has_outcomes());
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),
@@ -97,8 +99,4 @@ impl Speed {
             max_wait_time_estimate: seconds(longest_wait),
         }
     }
-}
-
-fn seconds_rounded_up(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }

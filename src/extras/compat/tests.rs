@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::content::DocumentContent;
 use super::documents::Document;
 use super::*;
-use crate::assembly::NextBlockFees;
 use crate::config::{Chain, Config};
 use crate::fees::{
     self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Rewards, SinglePrices, Tier,
@@ -69,7 +68,7 @@ fn longest_wait(content: &DocumentContent, tier: Tier) -> Duration {
 /// Returns the text of a document, if there is one.
 fn body(documents: &Documents, chain: &StoredChain, document: &Document) -> Option<String> {
     let (_, body) = documents.read(chain, document).ok()?;
-    Some(String::from_utf8_lossy(&body?.json).into_owned())
+    Some(String::from_utf8_lossy(&body?).into_owned())
 }
 
 fn document(content: &DocumentContent, document: &Document) -> Value {
@@ -295,62 +294,4 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     let waits = ["low", "medium", "high"].map(|tier| fees[tier]["maxWaitTimeEstimate"].clone());
     let block_time = fees["low"]["minWaitTimeEstimate"].as_u64().unwrap();
     assert_eq!(waits, [2 * block_time, 2 * block_time, block_time]);
-}
-
-/// Fees for the next block that are known at once.
-#[derive(Debug)]
-struct KnownFees;
-
-impl KnownFees {
-    /// Probabilities in percent, and tips. The last ones are those of the tiers.
-    const LEVELS: [(u8, u128); 6] = [
-        (50, GWEI / 4),
-        (70, GWEI / 3),
-        (80, GWEI / 2),
-        (90, GWEI),
-        (95, 2 * GWEI),
-        (99, 3 * GWEI),
-    ];
-}
-
-impl KnownFees {
-    fn next_block_fees() -> Vec<(u8, Tier)> {
-        let fees = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 9 * GWEI + tip };
-        Self::LEVELS.map(|(percent, tip)| (percent, fees(tip))).to_vec()
-    }
-}
-
-#[test]
-fn levels_are_the_fees_for_the_next_block() {
-    // The suggested base fee is twice the floor.
-    let more = "pricing.strategy = \"network\"\npricing.base_fee_floor = \"5 gwei\"\n";
-    let (store, mut publishers) = ChainStore::new(&[chain(more)]);
-    let block = Block {
-        base_fee: GWEI,
-        gas_used_ratio: Some(0.5),
-        rewards: Some(Rewards::new(&[2 * GWEI])),
-    };
-    let history = FeeHistory::new(1, vec![block; 20], Some(GWEI)).unwrap();
-    let pricing = &store.chains()[0].config().pricing;
-    let market =
-        fees::price(&history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap();
-    publishers[0].publish(Accepted::now(&history, market));
-    let levels = |next_block_fees: Option<NextBlockFees>| {
-        let documents = Documents::new(&store, next_block_fees);
-        let text = body(&documents, &store.chains()[0], &blocknative::PRICES).unwrap();
-        let prices: Value = serde_json::from_str(&text).unwrap();
-        prices["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
-    };
-    assert_eq!(levels(None).len(), 3);
-    let levels = levels(Some(Arc::new(|_| Some(KnownFees::next_block_fees()))));
-    let expected = KnownFees::LEVELS.into_iter().skip(1).rev();
-    assert_eq!(levels.len(), 5);
-    for (level, (percent, tip)) in levels.iter().zip(expected) {
-        assert_eq!(level["confidence"], percent);
-        assert_eq!(level["maxPriorityFeePerGas"].to_string(), gwei::Gwei(tip).to_string());
-        // That of a tier whose tip is the same, and that of others.
-        let base_fees = if tip == 2 * GWEI { 10 } else { 2 };
-        let max_fee = gwei::Gwei(base_fees * GWEI + tip);
-        assert_eq!(level["maxFeePerGas"].to_string(), max_fee.to_string());
-    }
 }

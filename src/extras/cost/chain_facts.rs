@@ -5,26 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::hex;
-use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::chain_keys::DataFeeKind;
-use super::data_fee::DataFees;
-use super::reader::L1_BLOCK;
-use super::routes::MAX_GAS;
+use super::reader::{L1_BLOCK, call};
+use super::routes::{CostState, MAX_GAS};
 use crate::extras::reads::ReadNodes;
-use crate::nodes::{ReadError, ServiceReads, parse_hex};
-use crate::store::{ChainStore, PerChain, StoredChain};
+use crate::nodes::{ReadError, parse_hex};
+use crate::store::StoredChain;
 
 /// Time between two reads.
 const INTERVAL: Duration = Duration::from_hours(1);
 
 /// Time until a read is repeated to which no node replied.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
-
-/// Deadline of a call, over all upstreams.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Contracts whose code tells how a chain charges for data: `L1Block` of the OP Stack, and `ArbSys` of Arbitrum.
 const CONTRACTS: [(&str, DataFeeKind); 2] = [
@@ -35,33 +30,14 @@ const CONTRACTS: [(&str, DataFeeKind); 2] = [
 /// An account without code, on every chain.
 const RECIPIENT: &str = "0x000000000000000000000000000000000000dEaD";
 
-/// Gas of transfers. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct TransferGas(PerChain<Mutex<Option<u64>>>);
-
-impl TransferGas {
-    /// Gas of a transfer on most chains.
-    pub(super) const USUAL: u64 = 21_000;
-
-    pub(super) fn new(store: &ChainStore) -> Self {
-        Self(PerChain::new(store, |_| Mutex::default()))
-    }
-
-    /// Returns the gas of a transfer as the chain's node estimates it; `None`: it did not.
-    pub(super) fn estimate(&self, chain: &StoredChain) -> Option<u64> {
-        *self.0.get(chain).lock()
-    }
-}
-
 /// Reader of a chain's facts.
 #[derive(Debug)]
 pub(super) struct FactsReader {
     pub(super) chain: StoredChain,
     pub(super) upstreams: Arc<ReadNodes>,
-    pub(super) fees: DataFees,
+    pub(super) state: CostState,
     /// True if neither the configuration nor a preset says how the chain charges for data.
     pub(super) reads_kind: bool,
-    pub(super) transfers: TransferGas,
 }
 
 impl FactsReader {
@@ -79,14 +55,14 @@ impl FactsReader {
     async fn read(&self) -> Result<(), ReadError> {
         if self.reads_kind
             && let Some(kind) = self.data_fee().await?
-            && self.fees.record_kind(&self.chain, kind)
+            && self.state.fees.record_kind(&self.chain, kind)
         {
             let (chain, data_fee): (_, &str) = (self.chain.config().key.as_str(), kind.into());
             tracing::info!(chain, data_fee, "the chain's code tells its data fee");
         }
         let gas = self.transfer_gas().await?;
         if gas.is_some() {
-            *self.transfers.0.get(&self.chain).lock() = gas;
+            *self.state.transfers.get(&self.chain).lock() = gas;
         }
         Ok(())
     }
@@ -94,7 +70,8 @@ impl FactsReader {
     /// Returns how the chain charges for data; `None`: its code does not tell.
     async fn data_fee(&self) -> Result<Option<DataFeeKind>, ReadError> {
         for (address, kind) in CONTRACTS {
-            let code = self.call("eth_getCode", json!([address, "latest"]).to_string()).await?;
+            let params = json!([address, "latest"]);
+            let code: Option<String> = call(&self.upstreams, "eth_getCode", params).await?;
             let code = code.and_then(|code| hex::decode(code).ok());
             if code.is_some_and(|code| !code.is_empty()) {
                 return Ok(Some(kind));
@@ -110,16 +87,8 @@ impl FactsReader {
         // Without a sender, nodes take the zero address.
         let sender = header.and_then(|header| header.fee_recipient).unwrap_or_default();
         let transfer = json!({ "from": format!("{sender:#x}"), "to": RECIPIENT, "value": "0x1" });
-        let gas = self.call("eth_estimateGas", json!([transfer]).to_string()).await?;
+        let params = json!([transfer]);
+        let gas: Option<String> = call(&self.upstreams, "eth_estimateGas", params).await?;
         Ok(gas.and_then(|gas| parse_hex(&gas)).filter(|gas| (1..=MAX_GAS).contains(gas)))
-    }
-
-    /// Returns the string that a node returned; `None`: it refused.
-    async fn call(&self, method: &str, params: String) -> Result<Option<String>, ReadError> {
-        match self.upstreams.read_for_service(method, params, CALL_TIMEOUT).await {
-            Ok(result) => Ok(result.and_then(|result| serde_json::from_slice(&result).ok())),
-            Err(ReadError::Unsupported) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }

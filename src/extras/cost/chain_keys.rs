@@ -5,10 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use serde::de::{Deserializer, Error, MapAccess, Visitor, value};
-use serde::ser::Serializer;
+use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor, value};
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
@@ -56,14 +55,23 @@ impl DataFeeKind {
 }
 
 /// The price feed of a chain's coin, `"off"` or `"par"`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 enum UsdFeedSetting {
-    /// No feed is read.
-    Off,
-    /// The coin is a dollar. No feed is read.
-    Par,
+    Word(UsdFeedWord),
     /// This feed is read.
     Feed(UsdFeed),
+}
+
+/// Reason why no feed is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, EnumString)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+enum UsdFeedWord {
+    /// None is wanted.
+    Off,
+    /// The coin is a dollar.
+    Par,
 }
 
 /// A price feed contract with the interface of Chainlink's aggregators.
@@ -98,14 +106,15 @@ impl CostKeys {
 
     /// Returns true if the coin is a dollar.
     pub(super) fn is_dollar(&self, chain: &Chain) -> bool {
-        self.0.get(&chain.key).is_some_and(|keys| keys.usd_feed == Some(UsdFeedSetting::Par))
+        let par = Some(UsdFeedSetting::Word(UsdFeedWord::Par));
+        self.0.get(&chain.key).is_some_and(|keys| keys.usd_feed == par)
     }
 }
 
 impl ChainKeys {
     fn feed(&self) -> Option<&UsdFeed> {
         match self.usd_feed.as_ref()? {
-            UsdFeedSetting::Off | UsdFeedSetting::Par => None,
+            UsdFeedSetting::Word(_) => None,
             UsdFeedSetting::Feed(feed) => Some(feed),
         }
     }
@@ -150,19 +159,6 @@ impl UsdFeed {
     }
 }
 
-const OFF: &str = "off";
-const PAR: &str = "par";
-
-impl Serialize for UsdFeedSetting {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Off => out.serialize_str(OFF),
-            Self::Par => out.serialize_str(PAR),
-            Self::Feed(feed) => feed.serialize(out),
-        }
-    }
-}
-
 impl<'de> Deserialize<'de> for UsdFeedSetting {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct WordOrFeed;
@@ -175,11 +171,8 @@ impl<'de> Deserialize<'de> for UsdFeedSetting {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<UsdFeedSetting, E> {
-                match text {
-                    OFF => Ok(UsdFeedSetting::Off),
-                    PAR => Ok(UsdFeedSetting::Par),
-                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
-                }
+                let word = text.parse().map(UsdFeedSetting::Word);
+                word.map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UsdFeedSetting, A::Error> {

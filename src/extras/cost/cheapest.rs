@@ -5,9 +5,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::chain_facts::TransferGas;
-use super::data_fee::{DataFee, DataFeeReason};
-use super::dollars::{CoinPrice, Dollars};
+use super::dollars::Dollars;
 use super::routes::{CostState, valid_gas};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
@@ -17,9 +15,11 @@ use crate::fees::Wei;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::http::query::ValidQuery;
-use crate::store::{ServableSnapshot, StoredChain};
 
 pub(super) const PATH: &str = "/v1/cheapest";
+
+/// Gas of a transfer on most chains.
+const USUAL_TRANSFER_GAS: u64 = 21_000;
 
 /// How much gas is compared.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -74,10 +74,20 @@ pub(super) async fn list_cheapest(
     let mut listed: Vec<_> = available
         .iter()
         .filter_map(|(chain, current)| {
-            let gas = asked.or_else(|| state.transfers.estimate(chain));
-            let gas = gas.unwrap_or(TransferGas::USUAL);
-            let price = state.prices.current(chain).map(|price| price.price);
-            let cost = CheapestChain::new(chain, current, gas, state.fees.current(chain), price)?;
+            let gas = asked.or_else(|| *state.transfers.get(chain).lock());
+            let order = Order::new(gas.unwrap_or(USUAL_TRANSFER_GAS), Order::TRANSFER_BYTES);
+            let (market, fee) = (&current.snapshot.market, state.fees.current(chain));
+            let expected = Cost::new(&order, market, None, fee).tiers.medium.expected?;
+            let price = state.prices.current(chain);
+            let dollars = price.map(|price| price.price.dollars(expected.0));
+            let cost = CheapestChain {
+                chain: &chain.config().key,
+                chain_name: chain.config().name(),
+                expected,
+                usd: dollars.map(Dollars::rounded),
+                stale: current.is_stale(),
+                dollars,
+            };
             Some((cost, (*chain, current)))
         })
         .collect();
@@ -85,28 +95,4 @@ pub(super) async fn list_cheapest(
     let (costs, chains): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
     // Chains that are left out do not make the list older.
     Ok(list_response(chains.into_iter(), tagged_json(json_bytes(&costs))))
-}
-
-impl<'a> CheapestChain<'a> {
-    /// Returns the cost of this gas. `None`: it is not known.
-    fn new(
-        chain: &'a StoredChain,
-        current: &ServableSnapshot,
-        gas: u64,
-        data_fee: Result<DataFee, DataFeeReason>,
-        price: Option<CoinPrice>,
-    ) -> Option<Self> {
-        let order = Order::new(gas, Order::TRANSFER_BYTES);
-        let cost = Cost::new(&order, &current.snapshot.market, None, data_fee);
-        let expected = cost.tiers.medium.expected?;
-        let dollars = price.map(|price| price.dollars(expected.0));
-        Some(Self {
-            chain: &chain.config().key,
-            chain_name: chain.config().name(),
-            expected,
-            usd: dollars.map(Dollars::rounded),
-            stale: current.is_stale(),
-            dollars,
-        })
-    }
 }

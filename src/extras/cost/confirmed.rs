@@ -17,13 +17,12 @@ pub(super) struct Confirmed<R> {
     aside: Option<R>,
 }
 
-impl<R> Default for Confirmed<R> {
-    fn default() -> Self {
-        Self { counted: None, aside: None }
-    }
-}
-
 impl<R: Reading> Confirmed<R> {
+    /// Starts with a reading that counts, if there is one.
+    pub(super) fn new(counted: Option<R>) -> Self {
+        Self { counted, aside: None }
+    }
+
     /// Records a reading. Returns true if the next one should come soon: this one is kept aside, and is the first.
     pub(super) fn record(&mut self, read: R) -> bool {
         let earlier = [&self.counted, &self.aside];
@@ -67,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_value_that_was_read_once_does_not_count() {
-        let mut confirmed = Confirmed::default();
+        let mut confirmed = Confirmed::new(None);
         // The reading, whether the next one comes soon, and what counts.
         for (read, is_soon, counted) in [
             (10, true, None),
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn that_there_is_no_value_must_be_read_twice_too() {
-        let mut confirmed = Confirmed::default();
+        let mut confirmed = Confirmed::new(None);
         confirmed.record(Some(1));
         confirmed.record(Some(1));
         assert!(confirmed.record(None) && confirmed.get() == Some(&Some(1)));

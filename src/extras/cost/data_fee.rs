@@ -89,7 +89,7 @@ impl DataFees {
     pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
         Self(PerChain::new(store, |chain| ChainDataFee {
             kind: watch::Sender::new(keys.data_fee(chain.config())),
-            read: Mutex::default(),
+            read: Mutex::new(Confirmed::new(None)),
         }))
     }
 

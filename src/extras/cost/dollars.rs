@@ -2,7 +2,6 @@
 
 use alloy_primitives::U256;
 
-use super::confirmed::is_near;
 use crate::fees::amount::with_point;
 
 /// Decimals of amounts in wei, and of a [`CoinPrice`].
@@ -10,7 +9,7 @@ const DECIMALS: u8 = 18;
 
 /// Price of one coin, in 10⁻¹⁸ dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CoinPrice(u128);
+pub(crate) struct CoinPrice(pub(super) u128);
 
 /// An amount in 10⁻³⁶ dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,11 +23,6 @@ impl CoinPrice {
             .checked_mul(10_u128.checked_pow(missing.into())?)
             .filter(|price| *price > 0)
             .map(Self)
-    }
-
-    /// Returns true if neither price is more than three times the other.
-    pub(super) fn is_near(self, other: Self) -> bool {
-        is_near(self.0, other.0)
     }
 
     /// Returns the price of this amount.

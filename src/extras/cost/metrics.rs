@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use enum_map::{Enum, EnumMap};
+use enum_map::Enum;
 use prometheus_client::metrics::family::Family;
 use strum::IntoStaticStr;
 
 use super::chain_keys::DataFeeKind;
 use super::routes::CostState;
-use crate::observe::metrics::{
-    ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, counters, metric_set,
-};
+use crate::observe::metrics::{ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, metric_set};
 
 metric_set! {
     /// Metrics of the parameters of data fees and of the prices of coins.
@@ -46,14 +44,6 @@ pub(super) enum FeedOutcome {
     Failed,
     /// The contract does not say a price of the pair.
     Invalid,
-}
-
-/// Returns the counters of a chain's reads.
-pub(super) fn chain_counters<V: Enum + Into<&'static str>>(
-    family: &Family<ChainOutcomeLabels, Counter>,
-    chain: &str,
-) -> EnumMap<V, Counter> {
-    counters(family, |outcome| ChainOutcomeLabels { chain: chain.to_owned(), outcome })
 }
 
 impl CostMetrics {

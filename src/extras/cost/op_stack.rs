@@ -4,6 +4,9 @@
 //! The parameters are those of the L1 attributes deposit, the first transaction of each block (OP Stack specification,
 //! "L1 attributes deposited transaction", and "Fjord", "Isthmus" and "Jovian": execution engine).
 
+use std::ops::Range;
+
+use alloy_primitives::U256;
 use op_alloy_flz::{L1_COST_FASTLZ_COEF, L1_COST_INTERCEPT, MIN_TX_SIZE_SCALED};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -60,24 +63,16 @@ impl Attributes {
             input.starts_with(selector) && input.len() == *length
         };
         let (_, _, rule) = Self::RULES.iter().find(is_known)?;
-        let number = |from: usize, to: usize| -> Option<u128> {
-            let bytes = input.get(from..to)?;
-            let (high, low) = bytes.split_at(bytes.len().saturating_sub(16));
-            let is_small = high.iter().all(|byte| *byte == 0);
-            is_small.then(|| low.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)))
-        };
-        let scalar = |from: usize| u32::try_from(number(from, from.checked_add(4)?)?).ok();
-        let long = |from: usize| u64::try_from(number(from, from.checked_add(8)?)?).ok();
         let has_operator_fee = *rule != Rule::Fjord;
         Some(Self {
             rule: *rule,
-            base_fee_scalar: scalar(4)?,
-            blob_base_fee_scalar: scalar(8)?,
-            l1_block: long(28)?,
-            l1_base_fee: number(36, 68)?,
-            l1_blob_base_fee: number(68, 100)?,
-            operator_fee_scalar: if has_operator_fee { scalar(164)? } else { 0 },
-            operator_fee_constant: if has_operator_fee { long(168)? } else { 0 },
+            base_fee_scalar: number(input, 4..8)?,
+            blob_base_fee_scalar: number(input, 8..12)?,
+            l1_block: number(input, 28..36)?,
+            l1_base_fee: number(input, 36..68)?,
+            l1_blob_base_fee: number(input, 68..100)?,
+            operator_fee_scalar: if has_operator_fee { number(input, 164..168)? } else { 0 },
+            operator_fee_constant: if has_operator_fee { number(input, 168..176)? } else { 0 },
             token_ratio: 1,
         })
     }
@@ -126,6 +121,11 @@ impl Attributes {
     }
 }
 
+/// Returns the number that these bytes are; `None`: it is too large.
+fn number<N: TryFrom<U256>>(input: &[u8], bytes: Range<usize>) -> Option<N> {
+    N::try_from(U256::from_be_slice(input.get(bytes)?)).ok()
+}
+
 /// Returns a FastLZ length that no transaction of so many bytes exceeds: that of `getL1FeeUpperBound` of the
 /// `GasPriceOracle` contract, or the length without any compression if that is more.
 pub(crate) fn longest_fast_lz(bytes: u64) -> u64 {
@@ -135,8 +135,6 @@ pub(crate) fn longest_fast_lz(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use op_alloy_flz::flz_compress_len;
-
     use super::*;
 
     /// Parameters with these scalars and L1 fees.
@@ -152,17 +150,6 @@ mod tests {
             operator_fee_constant: 10,
             token_ratio: 1,
         }
-    }
-
-    #[test]
-    fn compressed_lengths_are_those_of_op_geth() {
-        assert_eq!(flz_compress_len(&[]), 0);
-        assert_eq!(flz_compress_len(&[1; 1000]), 21);
-        assert_eq!(flz_compress_len(&[0; 1000]), 21);
-        // What does not compress grows by a byte for each 32.
-        let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(flz_compress_len(&all), 264);
-        assert!(u64::from(flz_compress_len(&all)) <= longest_fast_lz(256));
     }
 
     #[test]

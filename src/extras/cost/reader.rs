@@ -15,7 +15,7 @@ use super::data_fee::{DataFees, L1_BLOCK_TIME};
 use super::metrics::AttributesOutcome;
 use super::op_stack::Attributes;
 use crate::extras::reads::ReadNodes;
-use crate::nodes::{ServiceReads, parse_hex};
+use crate::nodes::{ReadError, ServiceReads, parse_hex};
 use crate::observe::clock;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::Counter;
@@ -24,8 +24,8 @@ use crate::store::StoredChain;
 /// Time until a read is repeated whose values are [kept aside](super::confirmed).
 pub(super) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 
-/// Deadline of a read, over all upstreams.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Deadline of a call, over all upstreams.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Type of a deposit, and the contract that takes the attributes (OP Stack specification, "Deposits" and "Predeploys").
 const DEPOSIT_TYPE: &str = "0x7e";
@@ -89,24 +89,29 @@ pub(super) async fn read_attributes(
 /// Reads the attributes. Returns `None` if no upstream returned them, `Some(None)` if they are not those of a known fork.
 async fn read(upstreams: &ReadNodes) -> Option<Option<Attributes>> {
     let method = "eth_getTransactionByBlockNumberAndIndex";
-    let transaction: FirstTransaction = call(upstreams, method, json!(["latest", "0x0"])).await?;
+    let transaction = call(upstreams, method, json!(["latest", "0x0"])).await;
+    let transaction: FirstTransaction = transaction.ok()??;
     let attributes = transaction.attributes();
     let Some(mantle) = attributes.filter(|read| read.kind() == DataFeeKind::Mantle) else {
         return Some(attributes);
     };
     let slot = json!([GAS_ORACLE, "0x0", "latest"]);
-    let token_ratio = parse_hex(&call::<String>(upstreams, "eth_getStorageAt", slot).await?)?;
+    let token_ratio = call::<String>(upstreams, "eth_getStorageAt", slot).await.ok()??;
+    let token_ratio = parse_hex(&token_ratio)?;
     Some(Some(Attributes { token_ratio, ..mantle }))
 }
 
-/// Returns the result of a call; `None`: no upstream returned one.
-async fn call<T: DeserializeOwned>(
+/// Calls a method through the nodes of a chain. Returns its result; `None`: the node refused, or returned something else.
+pub(super) async fn call<T: DeserializeOwned>(
     upstreams: &ReadNodes,
     method: &str,
     params: Value,
-) -> Option<T> {
-    let read = upstreams.read_for_service(method, params.to_string(), READ_TIMEOUT).await;
-    serde_json::from_slice(&read.ok()??).ok()
+) -> Result<Option<T>, ReadError> {
+    match upstreams.read_for_service(method, params.to_string(), CALL_TIMEOUT).await {
+        Ok(result) => Ok(result.and_then(|result| serde_json::from_slice(&result).ok())),
+        Err(ReadError::Unsupported) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl FirstTransaction {

@@ -8,11 +8,11 @@ use axum::extract::{FromRef, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use super::chain_facts::TransferGas;
 use super::chain_keys::DataFeeKind;
 use super::data_fee::DataFees;
 use super::sum::{Cost, Order};
@@ -32,7 +32,7 @@ use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::http::request_body;
 use crate::observe::memory_budget::MemoryBudget;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{ChainStore, PerChain, ServableSnapshot, StoredChain, Unavailable};
 
 pub(super) const COST_PATH: &str = "/v1/{chain}/cost";
 
@@ -57,7 +57,8 @@ pub(super) struct CostState {
     pub(super) store: ChainStore,
     pub(super) fees: DataFees,
     pub(super) prices: UsdPrices,
-    pub(super) transfers: TransferGas,
+    /// Gas of a transfer, as the chain's node estimates it; `None`: it did not.
+    pub(super) transfers: PerChain<Mutex<Option<u64>>>,
     /// Bodies are charged to it.
     pub(super) memory: MemoryBudget,
 }

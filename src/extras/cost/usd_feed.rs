@@ -14,12 +14,11 @@ use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use super::chain_keys::{CostKeys, UsdFeed};
-use super::confirmed::{Confirmed, Reading};
+use super::confirmed::{Confirmed, Reading, is_near};
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
-use super::reader::CONFIRM_AFTER;
+use super::reader::{CONFIRM_AFTER, call};
 use crate::extras::reads::ReadNodes;
-use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::Counter;
 use crate::store::{ChainStore, PerChain, StoredChain};
@@ -38,18 +37,14 @@ sol! {
 /// Longest time between two reads.
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// Deadline of a call, over all upstreams.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Prices of the coins of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct UsdPrices(PerChain<Coin>);
 
 #[derive(Debug)]
 struct Coin {
+    /// `None`: none is read.
     feed: Option<UsdFeed>,
-    /// The price of a coin that is a dollar.
-    par: Option<UsdPrice>,
     /// `None`: the contract says no price.
     price: Mutex<Confirmed<Option<UsdPrice>>>,
 }
@@ -76,16 +71,16 @@ impl Reading for UsdPrice {
     /// The price moves by at most a factor of 3, and the contract was not written earlier: a node that lags does not bring an
     /// older price back.
     fn follows(&self, earlier: &Self) -> bool {
-        self.price.is_near(earlier.price) && self.updated_at >= earlier.updated_at
+        is_near(self.price.0, earlier.price.0) && self.updated_at >= earlier.updated_at
     }
 }
 
 impl UsdPrices {
     pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
-        Self(PerChain::new(store, |chain| Coin {
-            feed: keys.usd_feed(chain.config()).cloned(),
-            par: keys.is_dollar(chain.config()).then(UsdPrice::one_dollar).flatten(),
-            price: Mutex::default(),
+        Self(PerChain::new(store, |chain| {
+            let par = keys.is_dollar(chain.config()).then(UsdPrice::one_dollar);
+            let feed = keys.usd_feed(chain.config()).cloned();
+            Coin { feed, price: Mutex::new(Confirmed::new(par)) }
         }))
     }
 
@@ -101,12 +96,11 @@ impl UsdPrices {
 
     /// Returns the price of a chain's coin; `None`: it has no feed, or the feed's answer is too old.
     pub(crate) fn current(&self, chain: &StoredChain) -> Option<UsdPrice> {
-        let Coin { feed, par, price } = self.0.get(chain);
-        if par.is_some() {
-            return par.clone();
-        }
+        let Coin { feed, price } = self.0.get(chain);
         let known = price.lock().get()?.clone()?;
-        is_current(known.updated_at, feed.as_ref()?.heartbeat, SystemTime::now()).then_some(known)
+        let is_current =
+            |feed: &UsdFeed| is_current(known.updated_at, feed.heartbeat, SystemTime::now());
+        feed.as_ref().is_none_or(is_current).then_some(known)
     }
 
     /// Returns the time since the contract was written; `None`: no price was read.
@@ -195,14 +189,14 @@ impl FeedReader {
     /// Reads the price with its decimals, and the pair unless it was read.
     async fn read(&self, is_of_pair: &mut bool) -> Result<UsdPrice, ReadError> {
         if !*is_of_pair {
-            let description = self.call(Aggregator::descriptionCall {}).await?;
+            let description = self.call_contract(Aggregator::descriptionCall {}).await?;
             if description.trim() != self.feed.pair.trim() {
                 return Err(ReadError::Invalid("is that of another pair"));
             }
             *is_of_pair = true;
         }
-        let decimals = self.call(Aggregator::decimalsCall {}).await?;
-        let round = self.call(Aggregator::latestRoundDataCall {}).await?;
+        let decimals = self.call_contract(Aggregator::decimalsCall {}).await?;
+        let round = self.call_contract(Aggregator::latestRoundDataCall {}).await?;
         let answer = u128::try_from(round.answer).ok();
         let price = answer.and_then(|answer| CoinPrice::new(answer, decimals));
         let price = price.ok_or(ReadError::Invalid("does not say a price"))?;
@@ -218,13 +212,11 @@ impl FeedReader {
     }
 
     /// Calls the contract. Returns what it returned.
-    async fn call<C: SolCall>(&self, call: C) -> Result<C::Return, ReadError> {
-        let data = hex::encode_prefixed(call.abi_encode());
-        let params = json!([{ "to": address(&self.feed), "data": data }, "latest"]).to_string();
-        let read = self.at.1.read_for_service("eth_call", params, CALL_TIMEOUT).await;
-        let result = read.ok().flatten().ok_or(ReadError::Failed)?;
-        let text: String = serde_json::from_slice(&result).map_err(|_| ReadError::Failed)?;
-        let returned = hex::decode(text).map_err(|_| ReadError::Failed)?;
+    async fn call_contract<C: SolCall>(&self, function: C) -> Result<C::Return, ReadError> {
+        let data = hex::encode_prefixed(function.abi_encode());
+        let params = json!([{ "to": address(&self.feed), "data": data }, "latest"]);
+        let text: Option<String> = call(&self.at.1, "eth_call", params).await.ok().flatten();
+        let returned = text.and_then(|text| hex::decode(text).ok()).ok_or(ReadError::Failed)?;
         let decoded = C::abi_decode_returns(&returned);
         decoded.map_err(|_| ReadError::Invalid("is not a price feed"))
     }

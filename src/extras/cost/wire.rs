@@ -3,10 +3,11 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::data_fee::{DataFee, DataFeeParameters, DataFeeReason};
+use super::data_fee::{DataFeeParameters, DataFeeReason};
 use super::dollars::CoinPrice;
+use super::routes::CostState;
 use super::sum::{Cost, DataFeeAmounts, ExpectedAndMax, Order, TierCost};
-use super::usd_feed::{UsdPerCoin, UsdPrice};
+use super::usd_feed::UsdPerCoin;
 use crate::fees::{Tiers, Wei};
 use crate::store::{ServableSnapshot, StoredChain};
 
@@ -120,15 +121,13 @@ impl<'a> CostBody<'a> {
 }
 
 impl MarketMembers {
-    pub(super) fn new(
-        fee: Result<DataFee, DataFeeReason>,
-        price: Option<&UsdPrice>,
-        transfer_gas: Option<u64>,
-    ) -> Self {
+    pub(super) fn new(chain: &StoredChain, state: &CostState) -> Self {
+        let fee = state.fees.current(chain);
+        let transfer_gas = *state.transfers.get(chain).lock();
         Self {
             data_fee: fee.as_ref().ok().map(DataFeeParameters::new),
             data_fee_reason: fee.err(),
-            usd_per_coin: price.map(UsdPerCoin::new),
+            usd_per_coin: state.prices.current(chain).as_ref().map(UsdPerCoin::new),
             transfer_gas: transfer_gas.map(|gas| Wei(gas.into())),
         }
     }

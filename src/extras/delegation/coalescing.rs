@@ -10,7 +10,6 @@ use std::time::Duration;
 use moka::future::Cache;
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
-use tokio::task::JoinHandle;
 
 use super::api_client::{ApiClient, Caller};
 use super::api_response::ApiResponse;
@@ -100,29 +99,13 @@ impl CoalescingClient {
         };
         let (cache, cache_key) = (self.cache.clone(), cache_key.to_owned());
         let task = async move { cache.try_get_with(cache_key, send).await };
-        let handle = tokio::spawn(task.with_context(Context::current()));
-        let mut task = SharedTask { handle, is_sender };
         // The task is cancelled when the service stops.
-        let result = (&mut task.handle).await.map_or_else(
+        let result = tokio::spawn(task.with_context(Context::current())).await.map_or_else(
             |_| Err(LookupError::Api(ProxyError::ConnectionLost)),
             |result| result.map_err(|error| LookupError::clone(&error)),
         );
-        let is_sender = task.is_sender.load(Ordering::Relaxed);
+        let is_sender = is_sender.load(Ordering::Relaxed);
         (result, if is_sender { LookupOutcome::Api } else { LookupOutcome::Coalesced })
-    }
-}
-
-/// Task of one caller. Dropping it cancels the task, unless it sends the request that others wait for.
-struct SharedTask<T> {
-    handle: JoinHandle<T>,
-    is_sender: Arc<AtomicBool>,
-}
-
-impl<T> Drop for SharedTask<T> {
-    fn drop(&mut self) {
-        if !self.is_sender.load(Ordering::Relaxed) {
-            self.handle.abort();
-        }
     }
 }
 

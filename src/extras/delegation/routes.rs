@@ -151,7 +151,7 @@ async fn look_up(
 ) -> Result<Response, Problem> {
     let requested_id = lookup.chain_id.map(|ChainId(id)| id);
     let mut chain_ids =
-        delegations.reads().chains().iter().map(|chain| chain.chain().config().chain_id);
+        delegations.reads.chains().iter().map(|chain| chain.chain().config().chain_id);
     let chain_id = chain_ids.find(|id| requested_id.is_none_or(|requested| requested == *id));
     let chain_id = chain_id.ok_or_else(|| {
         let requirement = "must be the id of a configured chain; GET /v1/chains lists them";

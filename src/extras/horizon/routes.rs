@@ -125,29 +125,22 @@ pub(super) async fn get_fees(
     let wanted = query.wanted(hold)?;
     let read = chain.read_together(|blocks| {
         let current = chain.servable_snapshot()?;
-        let state = || ServedState::new(&chain, &current);
-        let block_time = current.snapshot.block_time;
-        let wanted = wanted.map(|(within, percent)| (within.row(block_time), percent));
-        let bound = hold.and_then(|it| it.base_fee(chain.config(), &current.snapshot, blocks));
-        let render = || {
-            let read = || records.read(&chain, blocks);
-            let (matrix, counts) = records.graded.get_or_render(&chain, state(), (), read);
-            let body = FeesBody::new(&chain, &current, &*matrix?, &counts, wanted, bound);
-            Some(json_bytes(&body))
-        };
-        // There are too many holds to keep a body for each.
-        let body = match bound {
-            None => records.bodies.get_or_render(&chain, state(), wanted, render),
-            Some(_) => render(),
-        };
-        Ok((current, body))
+        let state = ServedState::new(&chain, &current);
+        let read = || records.read(&chain, blocks);
+        let graded = records.graded.get_or_render(&chain, state, (), read);
+        let held = hold.and_then(|it| it.base_fee(chain.config(), &current.snapshot, blocks));
+        Ok((current, graded, held))
     });
-    let (current, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let body = body.ok_or_else(|| {
+    let (current, (matrix, counts), held) =
+        read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let matrix = matrix.ok_or_else(|| {
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
-    Ok(snapshot_response(&chain, &current, tagged_json(body)))
+    let block_time = current.snapshot.block_time;
+    let wanted = wanted.map(|(within, percent)| (within.row(block_time), percent));
+    let body = FeesBody::new(&chain, &current, &matrix, &counts, wanted, held);
+    Ok(snapshot_response(&chain, &current, tagged_json(json_bytes(&body))))
 }
 
 impl FeesQuery {

@@ -14,14 +14,15 @@ pub(super) fn replacement(pending: Tier, suggested: Tier, next_base_fee: u128) -
     Some(Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee })
 }
 
-/// Like [`replacement`], for a transaction with one gas price.
+/// Like [`replacement`], for a transaction with one gas price, which counts as both fees.
 pub(super) fn gas_price_replacement(
     pending: u128,
     suggested: Tier,
     next_base_fee: u128,
-) -> Option<u128> {
+) -> Option<Tier> {
+    let price = |price| Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price };
     let market_price = suggested.max_priority_fee_per_gas.checked_add(next_base_fee)?;
-    Some(raised(pending)?.max(market_price))
+    replacement(price(pending), price(market_price), 0)
 }
 
 /// Returns the amount and a tenth of it, rounded up, at least one more.
@@ -49,9 +50,9 @@ mod tests {
         assert_eq!(replacement(tier(100, 101), market, 15), Some(tier(110, 125)));
         assert_eq!(replacement(tier(0, 0), tier(0, 0), 0), Some(tier(1, 1)));
         assert_eq!(replacement(tier(1, u128::MAX), market, 15), None);
-        assert_eq!(gas_price_replacement(100, market, 15), Some(110));
+        assert_eq!(gas_price_replacement(100, market, 15), Some(tier(110, 110)));
         // A gas price is paid in full, so it is not the suggestion's max fee.
-        assert_eq!(gas_price_replacement(1, market, 15), Some(35));
+        assert_eq!(gas_price_replacement(1, market, 15), Some(tier(35, 35)));
         assert_eq!(gas_price_replacement(u128::MAX, market, 15), None);
     }
 
@@ -88,8 +89,9 @@ mod tests {
             }
             // A gas price counts as both fees.
             let new = gas_price_replacement(max_fee, free, 0).unwrap();
-            let (old, less) = (tier(max_fee, max_fee), tier(new - 1, new - 1));
-            assert!(geth_accepts(old, tier(new, new)) && reth_accepts(old, tier(new, new)));
+            let price = new.max_fee_per_gas;
+            let (old, less) = (tier(max_fee, max_fee), tier(price - 1, price - 1));
+            assert!(geth_accepts(old, new) && reth_accepts(old, new));
             assert!(!geth_accepts(old, less) || !reth_accepts(old, less), "{old:?} {less:?}");
         }
     }

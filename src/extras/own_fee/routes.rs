@@ -10,7 +10,7 @@ use crate::api::extractors::ChainParam;
 use crate::api::freshness::{snapshot_response, tagged_json};
 use crate::api::problems;
 use crate::api::render_cache::json_bytes;
-use crate::fees::{Market, Tier, Tiers, Wei};
+use crate::fees::{Tier, Tiers, Wei};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::COMPARED_BLOCKS;
@@ -106,50 +106,33 @@ pub(super) async fn get_replacement(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<ReplacementQuery>,
 ) -> Result<Response, Problem> {
-    let pending = PendingFee::new(&query)?;
+    let required = |name| invalid_parameter(name, "is required");
+    let pending = match (query.gas_price, query.max_fee_per_gas, query.max_priority_fee_per_gas) {
+        (Some(Wei(price)), None, None) => PendingFee::GasPrice(price),
+        (Some(_), ..) => {
+            return Err(invalid_parameter("gas_price", "must be given without the other two"));
+        }
+        (None, Some(max_fee), Some(tip)) => PendingFee::Capped(offered_fee(max_fee, tip)?),
+        (None, None, _) => return Err(required("max_fee_per_gas")),
+        (None, Some(_), None) => return Err(required("max_priority_fee_per_gas")),
+    };
     let current =
         chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
-    let body = ReplacementBody::new(&current.snapshot.market, pending).ok_or_else(|| {
+    let market = &current.snapshot.market;
+    let (tiers, next_base_fee) = (market.suggestion.tiers, market.newest_known_base_fee);
+    let body = tiers.try_map(|suggested| match pending {
+        PendingFee::Capped(pending) => replacement(pending, suggested, next_base_fee),
+        PendingFee::GasPrice(price) => gas_price_replacement(price, suggested, next_base_fee),
+    });
+    let Tiers { medium, high, .. } = body.ok_or_else(|| {
         Problem::new(ProblemCode::InvalidParameter, "the new fee would not be below 2^128 wei")
     })?;
+    let body = ReplacementBody { medium, high };
     Ok(snapshot_response(&chain, &current, tagged_json(json_bytes(&body))))
 }
 
 /// The fee of the transaction to replace.
-#[derive(Debug, Clone, Copy)]
 enum PendingFee {
     Capped(Tier),
     GasPrice(u128),
-}
-
-impl PendingFee {
-    /// Returns the gas price, if it was given alone, or the other two.
-    fn new(query: &ReplacementQuery) -> Result<Self, Problem> {
-        let required = |name| Err(invalid_parameter(name, "is required"));
-        match (query.gas_price, query.max_fee_per_gas, query.max_priority_fee_per_gas) {
-            (Some(Wei(price)), None, None) => Ok(Self::GasPrice(price)),
-            (Some(_), ..) => {
-                Err(invalid_parameter("gas_price", "must be given without the other two"))
-            }
-            (None, Some(max_fee), Some(tip)) => offered_fee(max_fee, tip).map(Self::Capped),
-            (None, None, _) => required("max_fee_per_gas"),
-            (None, Some(_), None) => required("max_priority_fee_per_gas"),
-        }
-    }
-}
-
-impl ReplacementBody {
-    /// Returns the fees of both tiers; `None` if one exceeds 128 bits.
-    fn new(market: &Market, pending: PendingFee) -> Option<Self> {
-        let next_base_fee = market.newest_known_base_fee;
-        let replace = |suggested: Tier| match pending {
-            PendingFee::Capped(pending) => replacement(pending, suggested, next_base_fee),
-            PendingFee::GasPrice(price) => {
-                let price = gas_price_replacement(price, suggested, next_base_fee)?;
-                Some(Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price })
-            }
-        };
-        let Tiers { medium, high, .. } = market.suggestion.tiers;
-        Some(Self { medium: replace(medium)?, high: replace(high)? })
-    }
 }

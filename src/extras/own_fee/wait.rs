@@ -74,13 +74,8 @@ pub(super) async fn wait_for_price(
     }
     let wait = Wait { chain, limit: query.below, own_fee };
     wait.limit()?;
-    if method == Method::HEAD {
-        return Ok(match wait.reached() {
-            Some(response) => response,
-            None => wait.end()?,
-        });
-    }
     let _permit = wait.own_fee.streams.acquire(&client, 1)?;
+    let seconds = if method == Method::HEAD { 0 } else { seconds };
     wait.run(Instant::now() + Duration::from_secs(seconds)).await
 }
 
@@ -102,7 +97,7 @@ impl Wait {
             tokio::select! {
                 biased;
                 () = self.own_fee.streams.shutdown.cancelled() => return Err(shutting_down()),
-                () = request.woken() => {}
+                () = request.notified() => {}
                 () = tokio::time::sleep_until(deadline) => return self.end(),
             }
         }

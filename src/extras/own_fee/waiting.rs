@@ -1,10 +1,7 @@
-//! Requests that wait for a price, in the order of their limits. A publication wakes those whose limit it reaches, and costs
-//! the others nothing, however many they are.
+//! Requests that wait for a price. A publication wakes those whose limit it reaches, and costs the others a comparison.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,28 +10,19 @@ use tokio::sync::Notify;
 use crate::assembly::{DayPrices, PriceLimit};
 use crate::store::StoredChain;
 
-/// Waiting requests of one chain. Each has a number of its own.
+/// Waiting requests of one chain. One whose handle is dropped has ended.
 #[derive(Debug, Default)]
-pub(super) struct WaitingRequests {
-    by_limit: Mutex<BTreeMap<(PriceLimit, u64), Arc<Notify>>>,
-    last_number: AtomicU64,
-}
-
-/// A request that waits. Dropping it ends that.
-#[derive(Debug)]
-pub(super) struct WaitingRequest {
-    all: Arc<WaitingRequests>,
-    key: (PriceLimit, u64),
-    woken: Arc<Notify>,
-}
+pub(super) struct WaitingRequests(Mutex<Vec<(PriceLimit, Weak<Notify>)>>);
 
 impl WaitingRequests {
-    /// Adds a request. It has to look at the price after that: it is woken by later ones alone.
-    pub(super) fn add(self: &Arc<Self>, limit: PriceLimit) -> WaitingRequest {
-        let key = (limit, self.last_number.fetch_add(1, Ordering::Relaxed));
-        let woken = Arc::<Notify>::default();
-        self.by_limit.lock().insert(key, Arc::clone(&woken));
-        WaitingRequest { all: Arc::clone(self), key, woken }
+    /// Adds a request, which is woken until the handle is dropped. It has to look at the price after that: it is woken by later
+    /// ones alone.
+    pub(super) fn add(&self, limit: PriceLimit) -> Arc<Notify> {
+        let request = Arc::<Notify>::default();
+        let mut waiting = self.0.lock();
+        waiting.retain(|(_, request)| request.strong_count() > 0);
+        waiting.push((limit, Arc::downgrade(&request)));
+        request
     }
 
     /// Wakes the requests of a chain at each price that is not stale, for ever.
@@ -52,14 +40,14 @@ impl WaitingRequests {
             let fresh = chain.servable_snapshot().ok().filter(|current| !current.is_stale());
             if let Some(current) = fresh {
                 let price = current.snapshot.market.expected_price();
-                // Percentiles of the day may have to be computed, which takes longer than others can wait for the lock.
-                let is_reached = |limit: &PriceLimit| {
+                let is_reached = |limit: PriceLimit| {
                     limit.wei(&chain, prices.as_deref()).is_some_and(|limit| price <= limit)
                 };
-                let percentiles = self.lowest_percentile()..100;
-                let percentile = percentiles.map(PriceLimit::Percentile).find(is_reached);
-                for batch in self.reached(price, percentile).chunks(BATCH) {
-                    for request in batch {
+                // A copy: percentiles may have to be computed, which takes longer than others can wait for the lock.
+                let mut waiting = self.0.lock().clone();
+                waiting.retain(|(limit, _)| is_reached(*limit));
+                for batch in waiting.chunks(BATCH) {
+                    for request in batch.iter().filter_map(|(_, request)| request.upgrade()) {
                         request.notify_one();
                     }
                     tokio::time::sleep(PAUSE).await;
@@ -68,36 +56,6 @@ impl WaitingRequests {
             // The sender lives as long as the chain.
             let _ = changes.changed().await;
         }
-    }
-
-    /// Returns the lowest percentile that a request waits for; 100: there is none.
-    fn lowest_percentile(&self) -> usize {
-        match self.by_limit.lock().range((PriceLimit::Percentile(0), 0)..).next() {
-            Some(((PriceLimit::Percentile(lowest), _), _)) => *lowest,
-            _ => 100,
-        }
-    }
-
-    /// Returns the requests whose limit is at least this price, or this percentile.
-    fn reached(&self, price: u128, percentile: Option<PriceLimit>) -> Vec<Arc<Notify>> {
-        let by_limit = self.by_limit.lock();
-        let amounts = (PriceLimit::Wei(price), 0)..(PriceLimit::Percentile(0), 0);
-        let percentiles = percentile.map(|lowest| by_limit.range((lowest, 0)..));
-        let reached = by_limit.range(amounts).chain(percentiles.into_iter().flatten());
-        reached.map(|(_, request)| Arc::clone(request)).collect()
-    }
-}
-
-impl WaitingRequest {
-    /// Waits until the request is woken. A price that came since the last call wakes it at once.
-    pub(super) async fn woken(&self) {
-        self.woken.notified().await;
-    }
-}
-
-impl Drop for WaitingRequest {
-    fn drop(&mut self) {
-        self.all.by_limit.lock().remove(&self.key);
     }
 }
 
@@ -127,7 +85,7 @@ mod tests {
         let limits = [gwei(20), gwei(21), gwei(40)].into_iter().chain(percentiles);
         let waiting: Vec<_> = limits.chain([gwei(21)]).map(|limit| requests.add(limit)).collect();
         let woken = || -> Vec<_> {
-            waiting.iter().map(|request| request.woken().now_or_never().is_some()).collect()
+            waiting.iter().map(|request| request.notified().now_or_never().is_some()).collect()
         };
         let waking = Arc::clone(&requests).wake(chain.clone(), Some(Arc::new(Prices)));
         let task = tokio::spawn(waking);
@@ -143,6 +101,7 @@ mod tests {
         }
         task.abort();
         drop(waiting);
-        assert_eq!(requests.by_limit.lock().len(), 0);
+        let _only = requests.add(gwei(1));
+        assert_eq!(requests.0.lock().len(), 1);
     }
 }

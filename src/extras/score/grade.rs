@@ -73,8 +73,8 @@ pub(super) struct Grade {
 /// Comparison of one tier. `None`: it could not be compared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TierGrade {
-    /// Amount above the fair tip in wei per gas; [`NOT_OUTBID`](Self::NOT_OUTBID): there is none.
-    overpaid: u64,
+    /// Amount above the fair tip in wei per gas, at most 2^64 - 1; `None`: the tier did not outbid it.
+    pub(super) overpaid: Option<u64>,
     /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
     fair_price: u64,
     /// By distance, in the order of [`DISTANCES`].
@@ -86,17 +86,9 @@ pub(super) struct TierGrade {
 }
 
 impl TierGrade {
-    /// An `Option` would take eight bytes more for each of thousands.
-    const NOT_OUTBID: u64 = u64::MAX;
-
-    /// Returns the amount above the fair tip in wei per gas, at most 2^64 - 2; `None`: the tier did not outbid it.
-    pub(super) fn overpaid(&self) -> Option<u64> {
-        Some(self.overpaid).filter(|overpaid| *overpaid != Self::NOT_OUTBID)
-    }
-
     /// Returns the price over the fair price; `None`: the tier did not outbid the fair tip, or the fair price is 0.
     pub(super) fn price_over_fair(&self) -> Option<f64> {
-        let paid = self.fair_price.saturating_add(self.overpaid()?);
+        let paid = self.fair_price.saturating_add(self.overpaid?);
         (self.fair_price > 0).then(|| nearest_f64(paid) / nearest_f64(self.fair_price))
     }
 }
@@ -141,9 +133,7 @@ pub(super) fn grade<'a>(
         let paid = base_fee.and_then(|base_fee| tier.tip_paid(base_fee));
         let overpaid = paid.zip(fair).and_then(|(paid, fair)| paid.checked_sub(fair));
         TierGrade {
-            overpaid: overpaid.map_or(TierGrade::NOT_OUTBID, |overpaid| {
-                saturating_u64(overpaid).min(TierGrade::NOT_OUTBID - 1)
-            }),
+            overpaid: overpaid.map(saturating_u64),
             fair_price: saturating_u64(fair_price.unwrap_or_default()),
             covered: DISTANCES.map(|distance| Some(tier.covers(after(distance)?.block.base_fee))),
             outbid: rewards.map(|reward| Some(tier.is_enough(base_fee?, reward?))),

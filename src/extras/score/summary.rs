@@ -181,7 +181,7 @@ impl TierScore {
             })
             .unzip();
         let mut overpaid: Vec<u128> =
-            grades.iter().filter_map(|grade| Some(grade.overpaid()?.into())).collect();
+            grades.iter().filter_map(|grade| Some(grade.overpaid?.into())).collect();
         overpaid.sort_unstable();
         let mut prices: Vec<f64> = grades.iter().filter_map(TierGrade::price_over_fair).collect();
         prices.sort_unstable_by(f64::total_cmp);

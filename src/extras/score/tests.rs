@@ -296,7 +296,7 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     let graded = &chain.scorer.graded.0;
     assert_eq!((graded.len(), graded.capacity()), (1000, 1000));
     // What docs/benchmarks.md says of a score's memory.
-    assert_eq!(size_of::<GradedHead>(), 64);
+    assert_eq!(size_of::<GradedHead>(), 80);
     assert_eq!(chain.scorer.score(chain.now + WINDOW).window.heads, 100);
     // The last 300 s of the hour before.
     let later = chain.now + Duration::from_secs(3301);

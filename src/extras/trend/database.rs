@@ -21,14 +21,14 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use redb::{
     Database, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
-    ReadableTableMetadata, TableDefinition, TableError, TableHandle, Value,
+    TableDefinition, TableError, TableHandle, Value,
 };
 
 pub(super) use file::check_file;
 use file::{Unusable, open_file, set_aside};
 
 use super::section::History;
-use super::{Bucket, Buckets, DAY, HOUR, Period, Trends, seconds_since_1970};
+use super::{Bucket, Buckets, Period, Trends, seconds_since_1970};
 use crate::assembly::{SharedState, SharedStates};
 use crate::observe::log_on_change::LogOnChange;
 use crate::store::since_1970;
@@ -42,18 +42,15 @@ type BucketKey = (u64, u32, u32);
 type BucketRow = (u32, u32, [u64; 3], [u64; 3], [u64; 3], u64);
 const BUCKETS: TableDefinition<'_, BucketKey, BucketRow> = TableDefinition::new("buckets");
 
-/// Entries of [`SharedStates`] by name. A database without one does not have the table, which former versions do not know.
+/// Entries of [`SharedStates`] by name. A database without one does not have the table.
 const STATES: TableDefinition<'_, &str, &str> = TableDefinition::new("states");
-
-/// Blocks of the open hour, which former versions kept. They are removed.
-const FORMER_BLOCKS: TableDefinition<'_, (u64, u64), (u32, u64, u64, u64)> =
-    TableDefinition::new("blocks");
 
 /// Reader and writer of the database.
 #[derive(Debug)]
 pub(crate) struct HistoryDatabase {
     path: PathBuf,
     trends: Trends,
+    /// Entries of [`SharedStates`] by name.
     states: Mutex<States>,
     /// `None`: it is not open, or was closed after a failure.
     open: Mutex<Option<OpenDatabase>>,
@@ -62,18 +59,13 @@ pub(crate) struct HistoryDatabase {
     written: LogOnChange,
 }
 
-/// Entries by name, and the number of changes so far.
-#[derive(Debug, Default)]
-struct States {
-    entries: BTreeMap<String, String>,
-    changes: u64,
-}
+type States = BTreeMap<String, String>;
 
 #[derive(Debug)]
 struct OpenDatabase {
     database: Database,
-    /// Numbers of changes of all trends, and of the states, at the last write.
-    written_changes: Vec<u64>,
+    /// Numbers of changes of all trends at the last write, and the states.
+    written: (Vec<u64>, States),
 }
 
 impl HistoryDatabase {
@@ -123,17 +115,17 @@ impl HistoryDatabase {
         if open.is_none() {
             *open = self.open_or_log();
         }
-        let Some(OpenDatabase { database, written_changes }) = open.as_mut() else { return };
+        let Some(OpenDatabase { database, written }) = open.as_mut() else { return };
         let chains = self.trends.store.chains().iter();
         let changes = chains.map(|chain| self.trends.trend(chain).changes);
-        let changes: Vec<_> = changes.chain([self.states.lock().changes]).collect();
-        if *written_changes == changes {
+        let current = (changes.collect(), self.states.lock().clone());
+        if *written == current {
             return;
         }
         let path = self.path.display();
-        match self.write(database) {
+        match self.write(database, &current.1) {
             Ok(()) => {
-                *written_changes = changes;
+                *written = current;
                 if self.written.changed_to(Ok(())) {
                     tracing::info!(%path, "history database written");
                 }
@@ -169,7 +161,7 @@ impl HistoryDatabase {
                 if self.opened.changed_to(Ok(())) {
                     tracing::info!(%path, chains, "history database opened");
                 }
-                Some(OpenDatabase { database, written_changes: Vec::new() })
+                Some(OpenDatabase { database, written: Default::default() })
             }
             Err(reason) => {
                 if self.opened.changed_to(Err((&reason).into())) {
@@ -190,7 +182,7 @@ impl HistoryDatabase {
         let Some(table) = open_if_any(&transaction, BUCKETS)? else { return Ok(0) };
         let mut count = 0;
         for chain in self.trends.store.chains() {
-            let saved = saved_buckets(&table, chain.config().chain_id, self.trends.days)?;
+            let saved = saved_buckets(&table, chain.config().chain_id)?;
             count += usize::from(!saved.is_empty());
             self.trends.trend(chain).merge(saved);
         }
@@ -201,7 +193,7 @@ impl HistoryDatabase {
     fn read_states(&self, transaction: &ReadTransaction) -> Result<(), redb::Error> {
         let Some(table) = open_if_any(transaction, STATES)? else { return Ok(()) };
         let now = since_1970(SystemTime::now());
-        let entries = &mut self.states.lock().entries;
+        let mut entries = self.states.lock();
         for row in table.iter()? {
             let (name, entry) = row?;
             let state = SharedState::new(entry.value().to_owned(), false, now);
@@ -212,12 +204,9 @@ impl HistoryDatabase {
         Ok(())
     }
 
-    /// Makes the rows of all chains equal to their trends, which have what an open database had. Logs the number of old rows
-    /// that were removed from the database of a former version.
-    fn write(&self, database: &Database) -> Result<(), redb::Error> {
+    /// Makes the rows of all chains equal to their trends, which have what an open database had, and those of the states.
+    fn write(&self, database: &Database, states: &States) -> Result<(), redb::Error> {
         let transaction = database.begin_write()?;
-        let is_former = transaction.delete_table(FORMER_BLOCKS)?;
-        let mut removed = 0;
         let mut table = transaction.open_table(BUCKETS)?;
         for chain in self.trends.store.chains() {
             let id = chain.config().chain_id;
@@ -232,55 +221,45 @@ impl HistoryDatabase {
                     table.insert(key, row)?;
                 }
             }
-            let before = table.len()?;
             table.retain_in((id, 0, 0)..=(id, u32::MAX, u32::MAX), |key, _| {
                 rows.contains_key(&key)
             })?;
-            removed += before - table.len()?;
         }
         drop(table);
-        let entries = self.states.lock().entries.clone();
-        if !entries.is_empty() {
+        if !states.is_empty() {
             let mut table = transaction.open_table(STATES)?;
-            for (name, entry) in &entries {
+            for (name, entry) in states {
                 table.insert(name.as_str(), entry.as_str())?;
             }
-            table.retain(|name, _| entries.contains_key(name))?;
+            table.retain(|name, _| states.contains_key(name))?;
         }
         transaction.commit()?;
-        if is_former {
-            let message = "rows of a former version were removed from the history database";
-            tracing::info!(path = %self.path.display(), removed, "{message}");
-        }
         Ok(())
+    }
+
+    /// Like [`SharedStates::replace`], without a write.
+    fn enter(&self, name: &str, known: &str, new: &str) -> SharedState {
+        let (mut states, now) = (self.states.lock(), since_1970(SystemTime::now()));
+        let entry = states.get(name).cloned().unwrap_or_default();
+        if new.is_empty() || entry != known {
+            return SharedState::new(entry, false, now);
+        }
+        let entry = format!("{now} {new}");
+        states.insert(name.to_owned(), entry.clone());
+        SharedState::new(entry, true, now)
     }
 }
 
 #[async_trait]
 impl SharedStates for Arc<HistoryDatabase> {
     async fn replace(&self, name: &str, known: &str, new: &str) -> Option<SharedState> {
-        let state = self.states.lock().replace(name, known, new, since_1970(SystemTime::now()));
+        let state = self.enter(name, known, new);
         if state.is_own {
             let database = Self::clone(self);
             // A failure was logged, and the next write comes in a minute.
             let _ = tokio::task::spawn_blocking(move || database.save()).await;
         }
         Some(state)
-    }
-}
-
-impl States {
-    /// Like [`SharedStates::replace`], at `now` in milliseconds since 1970.
-    fn replace(&mut self, name: &str, known: &str, new: &str, now: u64) -> SharedState {
-        let entry = self.entries.get(name).cloned().unwrap_or_default();
-        let is_own = !new.is_empty() && entry == known;
-        if !is_own {
-            return SharedState::new(entry, false, now);
-        }
-        let entry = format!("{now} {new}");
-        self.entries.insert(name.to_owned(), entry.clone());
-        self.changes += 1;
-        SharedState::new(entry, true, now)
     }
 }
 
@@ -297,25 +276,21 @@ fn open_if_any<K: Key + 'static, V: Value + 'static>(
 
 /// Fails if the database has tables of another program.
 fn check_tables(transaction: &ReadTransaction) -> Result<(), Unusable> {
-    let own = [BUCKETS.name(), FORMER_BLOCKS.name(), STATES.name()];
+    let own = [BUCKETS.name(), STATES.name()];
     let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
     let are_own = tables.all(|table| own.contains(&table.name()));
     are_own.then_some(()).ok_or(Unusable::Foreign)
 }
 
-/// Returns the buckets of a chain's newest days.
+/// Returns the buckets of a chain.
 fn saved_buckets(
     table: &impl ReadableTable<BucketKey, BucketRow>,
     id: u64,
-    days: u32,
 ) -> Result<Buckets, redb::Error> {
-    let newest = table.range((id, HOUR, 0)..=(id, HOUR, u32::MAX))?.next_back().transpose()?;
-    let newest = newest.map_or(0, |(key, _)| key.value().2);
-    let oldest = newest.saturating_sub((days + 1) * DAY);
     let mut saved = Buckets::new();
     for period in Period::ALL {
         let width = period.bucket_seconds();
-        for row in table.range((id, width, oldest)..=(id, width, u32::MAX))? {
+        for row in table.range((id, width, 0)..=(id, width, u32::MAX))? {
             let (key, row) = row?;
             saved.insert((period, key.value().2), to_bucket(row.value()));
         }

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use thread_local::ThreadLocal;
 
+use super::ChainOutcomeLabels;
+
 /// Upper bounds of the buckets of request durations, in seconds.
 pub(crate) const REQUEST_BOUNDS: [f64; 17] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
@@ -30,6 +32,14 @@ where
     C: Clone + Default,
 {
     EnumMap::from_fn(|value: V| family.get_or_create_owned(&labels(value.into())))
+}
+
+/// Returns the counters of a chain's outcomes.
+pub(crate) fn chain_counters<V: Enum + Into<&'static str>>(
+    family: &Family<ChainOutcomeLabels, Counter>,
+    chain: &str,
+) -> EnumMap<V, Counter> {
+    counters(family, |outcome| ChainOutcomeLabels { chain: chain.to_owned(), outcome })
 }
 
 /// A thread's place of a metric that every request changes, alone in its cache lines: processors that write to the same one

@@ -105,20 +105,6 @@ fn malformed_return_data_is_rejected() {
 }
 
 #[test]
-fn scope_has_the_name_contract_and_token_of_its_kind() {
-    let (contract, token_id) = (CONTRACT, U256::from(7));
-    for (scope, expected) in [
-        (CheckScope::All, ("all", None, None)),
-        (CheckScope::Contract { contract }, ("contract", Some(contract), None)),
-        (CheckScope::Erc721 { contract, token_id }, ("erc721", Some(contract), Some(token_id))),
-        (CheckScope::Erc20 { contract }, ("erc20", Some(contract), None)),
-        (CheckScope::Erc1155 { contract, token_id }, ("erc1155", Some(contract), Some(token_id))),
-    ] {
-        assert_eq!((scope.into(), scope.contract(), scope.token_id()), expected);
-    }
-}
-
-#[test]
 fn a_list_may_be_empty_or_have_a_delegation_to_oneself() {
     let empty = hex::decode([word(32), word(0)].concat()).unwrap();
     assert_eq!(Delegation::decode_list(&empty), Ok(vec![]));
@@ -160,12 +146,5 @@ proptest! {
     fn arbitrary_return_data_never_panics(returned in proptest::collection::vec(any::<u8>(), 0..600)) {
         let _ = decode_check(CheckScope::All, &hex::encode(&returned));
         let _ = Delegation::decode_list(&returned);
-    }
-
-    #[test]
-    fn every_amount_is_decoded_exactly(amount in any::<[u8; 32]>()) {
-        let amount = U256::from_be_bytes(amount);
-        let erc1155 = CheckScope::Erc1155 { contract: CONTRACT, token_id: U256::ZERO };
-        prop_assert_eq!(decode_check(erc1155, &format!("{amount:064x}")), Ok(json!(amount.to_string())));
     }
 }

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::config::Config;
 use crate::extras::trend::bucket::UNKNOWN_RATIO;
-use crate::extras::trend::{FeeTrend, Sample};
+use crate::extras::trend::{FeeTrend, HOUR, Sample};
 use crate::store::{ChainStore, StoredChain};
 
 /// Start of an hour and of a day.
@@ -103,20 +103,6 @@ fn hours(count: u32) -> impl Iterator<Item = Sample> {
 }
 
 #[test]
-fn a_restart_restores_all_that_was_written() {
-    let directory = Directory::new("restart");
-    let first = Instance::start(&directory.file());
-    first.add(hours(5).take(290));
-    first.database.save();
-    let before = first.buckets();
-    drop(first);
-    let second = Instance::start(&directory.file());
-    assert_eq!(second.buckets(), before);
-    let other = second.trends.store.chains()[1].clone();
-    assert!(!second.trends.trend(&other).has_blocks(START.into()));
-}
-
-#[test]
 fn hours_are_kept_for_a_week() {
     let directory = Directory::new("days");
     let instance = Instance::start(&directory.file());
@@ -130,34 +116,6 @@ fn hours_are_kept_for_a_week() {
     drop(instance);
     let restarted = Instance::start(&directory.file());
     assert_eq!((restarted.hours().len(), restarted.buckets()[2].len()), (169, 168));
-}
-
-#[test]
-fn a_file_of_the_former_version_is_read_and_loses_its_old_rows() {
-    let directory = Directory::new("former");
-    let database = Database::create(directory.file()).unwrap();
-    let transaction = database.begin_write().unwrap();
-    {
-        let mut buckets = transaction.open_table(BUCKETS).unwrap();
-        for hour in 0..9000_u32 {
-            let time = START + hour * HOUR;
-            let row = (time, 1800, [7; 3], [8; 3], [f64::NAN.to_bits(); 3], 15);
-            buckets.insert((7, HOUR, time), row).unwrap();
-        }
-        let mut blocks = transaction.open_table(FORMER_BLOCKS).unwrap();
-        blocks.insert((7, 1), (START + 9000 * HOUR, 7, 8, 0)).unwrap();
-    }
-    transaction.commit().unwrap();
-    drop(database);
-    let instance = Instance::start(&directory.file());
-    assert!(instance.is_open());
-    assert_eq!(instance.buckets()[2].len(), 168);
-    instance.add([sample(2, START + 9000 * HOUR, 7)]);
-    instance.database.save();
-    assert_eq!(instance.hours().len(), 169);
-    let open = instance.database.open.lock();
-    let transaction = open.as_ref().unwrap().database.begin_read().unwrap();
-    assert_eq!(transaction.list_tables().unwrap().count(), 1);
 }
 
 #[tokio::test]
@@ -179,13 +137,13 @@ async fn a_state_is_kept_until_it_is_replaced_or_too_old() {
     let two = replace(&second, &one.entry, "two").await;
     assert!(two.is_own && two.age < Duration::from_mins(1));
     for time in ["1000", "99999999999999"] {
-        let entries = &mut second.database.states.lock().entries;
+        let mut entries = second.database.states.lock();
         entries.insert(format!("from {time}"), format!("{time} old"));
     }
     replace(&second, &two.entry, "three").await;
     drop(second);
     let third = Instance::start(&directory.file());
-    let names: Vec<_> = third.database.states.lock().entries.keys().cloned().collect();
+    let names: Vec<_> = third.database.states.lock().keys().cloned().collect();
     assert_eq!(names, ["name"]);
 }
 
@@ -208,24 +166,6 @@ fn nothing_is_written_without_a_change() {
     instance.add([sample(2, START + 1, 7)]);
     instance.database.save();
     assert_eq!(instance.hours().len(), 1);
-}
-
-#[test]
-fn a_bucket_is_replaced_by_one_of_as_many_blocks_or_more() {
-    let directory = Directory::new("kept");
-    let instance = Instance::start(&directory.file());
-    instance.add(hours(3));
-    instance.database.save();
-    let before = instance.hours();
-    drop(instance);
-    let richer = Instance::start(&directory.file());
-    // The second hour without its past, because the clock is late, and the third one with two blocks a minute.
-    richer.add([sample(500, START + HOUR, 9)]);
-    richer.add((0..120).map(|n| sample(600 + u64::from(n), START + 2 * HOUR + n * 30, 9)));
-    richer.database.save();
-    let after = richer.hours();
-    assert_eq!(after[..2], before[..2]);
-    assert_eq!((after[2].blocks, after[2].base_fee[1]), (120, 9));
 }
 
 #[test]
