@@ -37,20 +37,17 @@ pub use crate::http::app::App;
 pub use health::ReadinessState;
 
 use crate::config::{Config, Server};
-use crate::http::app::{Audience, timeout_or_never};
-use crate::http::request_checks::{AdminHosts, CostlyRoutes};
+use crate::http::app::{PublicParts, timeout_or_never};
+use crate::http::cors::Cors;
+use crate::http::request_checks::{AdminHosts, CostlyRoutes, RequestChecks};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::store::ChainStore;
 use fast_path::SuggestionFastPath;
-use fee_history::HistorySerializer;
 use openapi::{Description, ServedDocument};
 use route_table::{Route, RouteTable};
 use routes::{MarketMembers, Routes};
 use stream::SuggestionStreams;
-
-/// Memory of responses to probes and scrapes.
-const ADMIN_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 
 /// State of the handlers of the heart. Each extracts what it needs. Cheap to clone.
 #[derive(Clone, FromRef)]
@@ -58,7 +55,6 @@ pub(crate) struct AppState {
     store: ChainStore,
     metrics: Metrics,
     streams: SuggestionStreams,
-    history: HistorySerializer,
     market_members: MarketMembers,
     document: ServedDocument,
     table: RouteTable,
@@ -121,7 +117,6 @@ pub(crate) fn public(
         store: store.clone(),
         metrics: metrics.clone(),
         streams,
-        history: HistorySerializer::default(),
         market_members: extras.market_members,
         document: ServedDocument::new(json),
         table: table.clone(),
@@ -146,17 +141,23 @@ pub(crate) fn public(
     for route in COSTLY_ROUTES.into_iter().chain(extras.costly) {
         costly_routes.add(base_path, route);
     }
-    let exposed_to_all = config.cors.allows_any().then(|| extras.exposed_headers.to_value());
-    let audience = Audience::Public(extras.exposed_headers, costly_routes);
-    let fast_path = SuggestionFastPath::new(base_path, store, exposed_to_all.as_ref(), metrics);
-    App::new("public", mounted, Some(Box::new(fast_path)), audience, config, memory, metrics)
+    let checks = RequestChecks::new(base_path, costly_routes, None, metrics);
+    let cors = Cors::new(&config.cors, extras.exposed_headers);
+    let fast_path = SuggestionFastPath::new(base_path, store, cors.exposed_to_all(), metrics);
+    let public = PublicParts { fast_path: Box::new(fast_path), cors };
+    App::new("public", mounted, checks, Some(public), config, memory, metrics)
 }
 
 /// Builds the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.
-pub(crate) fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
+pub(crate) fn admin(
+    config: &Config,
+    health: ReadinessState,
+    memory: &MemoryBudget,
+    metrics: &Metrics,
+) -> App {
     let mut table = openapi::describe("", |path| Server::PROBE_PATHS.contains(&path)).routes;
     table.push(Route {
-        method: "GET",
+        method: "GET".to_owned(),
         path: "/metrics".to_owned(),
         summary: "Metrics in the Prometheus text format".to_owned(),
     });
@@ -167,10 +168,10 @@ pub(crate) fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) 
         .route("/metrics", get(metrics::get_metrics).with_state(metrics.clone()))
         .merge(index)
         .layer(timeout_layer(config));
-    let audience = Audience::Admin(AdminHosts::new(&config.server));
-    // A budget of its own, so that clients of the public listener cannot keep scrapes out.
-    let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
-    App::new("admin", routes, None, audience, config, &memory, metrics)
+    let hosts = Some(AdminHosts::new(&config.server));
+    let base_path = &config.server.base_path;
+    let checks = RequestChecks::new(base_path, CostlyRoutes::default(), hosts, metrics);
+    App::new("admin", routes, checks, None, config, memory, metrics)
 }
 
 /// Limits the time from a request to its response headers.

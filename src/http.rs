@@ -1,7 +1,6 @@
 //! From the socket to a handler: connections, limits, memory, bodies, the access log and problems.
 
 pub(crate) mod access_log;
-pub(crate) mod address;
 pub(crate) mod app;
 pub(crate) mod chunked_body;
 pub(crate) mod client_limits;

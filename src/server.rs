@@ -46,8 +46,8 @@ use crate::store::Publisher;
 pub use service::Service;
 use service::task_error;
 
-/// Memory of the admin listener's clients.
-const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
+/// Memory of the admin listener's clients: of their connections, and of the responses to probes and scrapes.
+const ADMIN_MEMORY_BYTES: usize = 24 * 1024 * 1024;
 
 /// The service with its listeners bound, not yet serving.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Running {
     /// Lets requests in flight finish, and ends what has to be ended. Does not wait for load balancers after a crash.
     async fn drain(mut self, is_crash: bool) {
         tracing::info!("shutting down");
-        self.shutdown.start_draining();
+        self.shutdown.draining.cancel();
         if !is_crash {
             // The listener keeps accepting.
             let _ = timeout(self.config.server.drain_delay, &mut self.serving).await;
@@ -174,11 +174,11 @@ fn serve_admin(
     service: &Service,
 ) -> impl Future<Output = anyhow::Result<()>> + use<> {
     let metrics = &service.metrics;
-    let admin = api::admin(config, service.health.clone(), metrics);
-    let limits = limits.for_admin();
-    let clients = ClientTable::new(&limits, &[]);
     // A budget of its own, so that clients cannot keep probes and scrapes out.
     let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
+    let admin = api::admin(config, service.health.clone(), &memory, metrics);
+    let limits = limits.for_admin();
+    let clients = ClientTable::new(&limits, &[]);
     let admin = Listener::new("admin", admin, clients, &limits, memory, metrics);
     let background = [Handle::current()];
     async move {

@@ -2,7 +2,6 @@
 //! router with its layers takes several times as long as the response itself.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -20,8 +19,8 @@ use crate::http::conditional::matches_tag;
 use crate::http::cors;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::request_id::X_REQUEST_ID;
-use crate::observe::metrics::Metrics;
-use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
+use crate::observe::metrics::{Metrics, RequestCounter};
+use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 
 /// Shortcut for the suggestion route of all chains.
 #[derive(Debug)]
@@ -45,15 +44,14 @@ struct FastChain {
     last_response: ThreadLocal<RefCell<Option<CachedResponse>>>,
 }
 
-/// A response and the values that it depends on.
+/// A response, and up to which revision of the chain and which moment a request gets it again.
 #[derive(Debug)]
 struct CachedResponse {
-    snapshot: Arc<Snapshot>,
-    freshness: Freshness,
     headers: HeaderMap,
     body: Bytes,
-    /// The revision of the chain and the time up to which it needs no look at the store.
-    unchanged: (u64, Instant),
+    counter: RequestCounter,
+    revision: u64,
+    until: Instant,
 }
 
 impl SuggestionFastPath {
@@ -92,15 +90,23 @@ impl FastPath for SuggestionFastPath {
         let name = path.strip_suffix("/gas-suggestion")?;
         let fast_chain = self.chains.get(self.store.index_of(name)?)?;
         if let Some((own_headers, body)) = fast_chain.unchanged_response(now) {
-            fast_chain.freshness_counters.record_fresh();
             return Some(conditional_response(own_headers, body, headers));
         }
         let revision = fast_chain.chain.revision();
         let result = fast_chain.chain.servable_snapshot();
-        fast_chain.freshness_counters.record(&result);
+        let counter = fast_chain.freshness_counters.counter(&result);
+        counter.increment();
         Some(match result {
             Ok(current) => {
-                let (own_headers, body) = fast_chain.headers_and_body(&current, revision, now);
+                let until = now.checked_add(Freshness::unchanged_for(&fast_chain.chain, &current));
+                let (own_headers, body) = fast_chain.headers_and_body(&current);
+                fast_chain.last_response.get_or_default().replace(Some(CachedResponse {
+                    headers: own_headers.clone(),
+                    body: body.clone(),
+                    counter: counter.clone(),
+                    revision,
+                    until: until.unwrap_or(now),
+                }));
                 conditional_response(own_headers, body, headers)
             }
             Err(reason) => {
@@ -139,62 +145,36 @@ impl FastChain {
         }
     }
 
-    /// Returns the last response if the same request would get it again.
+    /// Returns and counts the last response if the same request would get it again.
     fn unchanged_response(&self, now: Instant) -> Option<(HeaderMap, Bytes)> {
         let last_response = self.last_response.get()?.borrow();
         let cached = last_response.as_ref()?;
-        let (revision, until) = cached.unchanged;
-        let is_unchanged = now < until && revision == self.chain.revision();
-        is_unchanged.then(|| (cached.headers.clone(), cached.body.clone()))
+        let is_unchanged = now < cached.until && cached.revision == self.chain.revision();
+        is_unchanged.then(|| {
+            cached.counter.increment();
+            (cached.headers.clone(), cached.body.clone())
+        })
     }
 
-    /// Returns the response for the snapshot, which was looked up after `now` and after the chain had this revision.
-    fn headers_and_body(
-        &self,
-        current: &ServableSnapshot,
-        revision: u64,
-        now: Instant,
-    ) -> (HeaderMap, Bytes) {
+    /// Returns the response for the snapshot.
+    fn headers_and_body(&self, current: &ServableSnapshot) -> (HeaderMap, Bytes) {
         let snapshot = &current.snapshot;
-        let freshness = Freshness::from_snapshot(&self.chain, current);
-        let until = now.checked_add(Freshness::unchanged_for(&self.chain, current));
-        let unchanged = (revision, until.unwrap_or(now));
-        let mut last_response = self.last_response.get_or_default().borrow_mut();
-        if let Some(cached) = last_response.as_mut().filter(|last| last.is_for(snapshot, freshness))
-        {
-            cached.unchanged = unchanged;
-            return (cached.headers.clone(), cached.body.clone());
-        }
         let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
         headers.insert(header::CONTENT_TYPE, JSON);
         headers.insert(header::ETAG, copy(&snapshot.etag));
         headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
+        let freshness = Freshness::from_snapshot(&self.chain, current);
         freshness.write_headers(&mut headers, &snapshot.doubts);
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));
         self.add_cors_headers(&mut headers);
-        let body = Bytes::copy_from_slice(&snapshot.body);
-        let entry = CachedResponse {
-            snapshot: Arc::clone(snapshot),
-            freshness,
-            headers: headers.clone(),
-            body: body.clone(),
-            unchanged,
-        };
-        *last_response = Some(entry);
-        (headers, body)
+        (headers, Bytes::copy_from_slice(&snapshot.body))
     }
 }
 
 /// Returns a copy that shares no count with the value of another thread.
 fn copy(value: &HeaderValue) -> HeaderValue {
     HeaderValue::from_bytes(value.as_bytes()).expect("a copy of a header value is one")
-}
-
-impl CachedResponse {
-    fn is_for(&self, snapshot: &Arc<Snapshot>, freshness: Freshness) -> bool {
-        Arc::ptr_eq(&self.snapshot, snapshot) && self.freshness == freshness
-    }
 }

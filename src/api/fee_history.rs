@@ -1,12 +1,9 @@
 //! `GET /v1/{chain}/fee-history`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use super::freshness::{snapshot_response, tagged_json};
@@ -64,14 +61,18 @@ struct FeeHistoryBlock {
     )
 )]
 pub(crate) async fn get_fee_history(
-    State(serializer): State<HistorySerializer>,
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<BlocksQuery>,
     client: ClientHandle,
 ) -> Result<Response, Problem> {
+    /// Long histories are serialized one at a time, aside from the serving threads.
+    static LONG_HISTORIES: Semaphore = Semaphore::const_new(1);
+    /// Blocks that take less than 2 ms.
+    const MAX_INLINE_BLOCKS: usize = 4096;
     let count = query.validate_and_charge(chain.config().history_blocks.get(), &client)?;
-    // Taken before the blocks, so that requests that wait hold none.
-    let permit = serializer.permit_for(count).await;
+    let is_long = count > MAX_INLINE_BLOCKS;
+    // Taken before the blocks, so that requests that wait hold none. The semaphore is never closed.
+    let permit = if is_long { LONG_HISTORIES.acquire().await.ok() } else { None };
     let (current, window) = chain
         .snapshot_with_blocks(count)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
@@ -83,7 +84,7 @@ pub(crate) async fn get_fee_history(
         drop(permit);
         response
     };
-    let response = if count > HistorySerializer::MAX_INLINE_BLOCKS {
+    let response = if is_long {
         tokio::task::spawn_blocking(serialize)
             .await
             .map_err(|_| Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR))?
@@ -93,29 +94,6 @@ pub(crate) async fn get_fee_history(
     let mut response = snapshot_response(&chain, &current, response);
     response.headers_mut().insert(X_NEWEST_BLOCK, newest_block.into());
     Ok(response)
-}
-
-/// Serializes long fee histories one at a time, aside from the serving threads. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct HistorySerializer {
-    semaphore: Arc<Semaphore>,
-}
-
-impl Default for HistorySerializer {
-    fn default() -> Self {
-        Self { semaphore: Arc::new(Semaphore::new(1)) }
-    }
-}
-
-impl HistorySerializer {
-    /// Blocks that take less than 2 ms.
-    const MAX_INLINE_BLOCKS: usize = 4096;
-
-    async fn permit_for(&self, blocks: usize) -> Option<OwnedSemaphorePermit> {
-        let is_long = blocks > Self::MAX_INLINE_BLOCKS;
-        // The semaphore is never closed.
-        if is_long { Arc::clone(&self.semaphore).acquire_owned().await.ok() } else { None }
-    }
 }
 
 impl<'a> FeeHistoryBody<'a> {

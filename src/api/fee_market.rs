@@ -11,6 +11,7 @@ use super::problems;
 use super::render_cache::json_bytes;
 use super::routes::MarketMembers;
 use crate::api::extractors::{ChainParam, charge_for_list};
+use crate::fees::plausibility::Doubt;
 use crate::fees::{
     AverageReward, BlobBaseFees, ChainParameters, DenominatorSource, FloorsAboveMarket,
     FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, RewardPercentiles, Strategy,
@@ -55,8 +56,7 @@ pub(crate) struct FeeMarketBody<'a> {
     floors_above_market: FloorsAboveMarket,
     chain_parameters: ChainParametersBody,
     /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
-    #[schema(value_type = Vec<DoubtName>)]
-    doubts: Vec<&'static str>,
+    doubts: &'a [Doubt],
     /// Base fee per blob gas; `null`: unknown, or the chain has no blobs.
     #[schema(required)]
     blob_base_fee_per_gas: Option<BlobBaseFees>,
@@ -66,21 +66,6 @@ pub(crate) struct FeeMarketBody<'a> {
     #[serde(flatten)]
     #[schema(ignore)]
     others: Map<String, Value>,
-}
-
-/// Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
-#[derive(ToSchema)]
-#[schema(as = Doubt, rename_all = "snake_case")]
-#[expect(dead_code, reason = "it describes the names")]
-enum DoubtName {
-    /// A base fee changed more than the chain allows.
-    BaseFeeLeap,
-    /// A reward is far above those of the other blocks.
-    RewardLeap,
-    /// The newest block jumped ahead or went back.
-    HeadLeap,
-    /// Another node lastingly says otherwise.
-    Disagreement,
 }
 
 /// Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown.
@@ -241,7 +226,7 @@ impl<'a> FeeMarketBody<'a> {
             expected_price_per_gas: ExpectedPrices { low, medium, high },
             floors_above_market: market.floors_above_market,
             chain_parameters: (&market.chain_parameters).into(),
-            doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
+            doubts: &snapshot.doubts,
             blob_base_fee_per_gas: market.blob_base_fees,
             low: market.suggestion.tiers.low,
             others,

@@ -63,9 +63,6 @@ impl Freshness {
     /// has another number of whole seconds, or it is stale or too old.
     pub(crate) fn unchanged_for(chain: &StoredChain, current: &ServableSnapshot) -> Duration {
         const SECOND: Duration = Duration::from_secs(1);
-        if current.is_stale() {
-            return Duration::ZERO;
-        }
         let part = |time: Duration| Duration::from_nanos(time.subsec_nanos().into());
         let remaining = lifetime(chain, current);
         let until_shorter = match remaining.checked_sub(HALF_SECOND) {
@@ -76,7 +73,9 @@ impl Freshness {
         };
         let until_older = SECOND.saturating_sub(part(current.age));
         let until_too_old = chain.config().max_age.saturating_sub(current.age);
-        until_shorter.min(until_older).min(until_too_old).min(current.fresh_for)
+        // A stale snapshot stays stale.
+        let until_stale = if current.is_stale() { Duration::MAX } else { current.fresh_for };
+        until_shorter.min(until_older).min(until_too_old).min(until_stale)
     }
 
     /// Returns the freshness of a response that contains both values: the age of the older one, and the lifetime of the
@@ -160,7 +159,8 @@ pub(crate) fn list_response<'a>(
     response
 }
 
-/// Adds `X-Newest-Block` and the headers of freshness to a response that was made from `current` alone.
+/// Adds `X-Newest-Block` and the headers of freshness to a response that was made from `current` alone. A response that has
+/// `Cache-Control` keeps it.
 pub(crate) fn snapshot_response(
     chain: &StoredChain,
     current: &ServableSnapshot,
@@ -170,22 +170,11 @@ pub(crate) fn snapshot_response(
     let headers = response.headers_mut();
     headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
     let freshness = Freshness::from_snapshot(chain, current);
-    freshness.write_headers(headers, &current.snapshot.doubts);
-    response
-}
-
-/// Like [`snapshot_response`], for a response that no cache may store.
-pub(crate) fn unstored_snapshot_response(
-    chain: &StoredChain,
-    current: &ServableSnapshot,
-    response: impl IntoResponse,
-) -> Response {
-    let mut response = response.into_response();
-    let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let freshness = Freshness::from_snapshot(chain, current);
-    freshness.write_data_headers(headers, &current.snapshot.doubts);
+    if headers.contains_key(header::CACHE_CONTROL) {
+        freshness.write_data_headers(headers, &current.snapshot.doubts);
+    } else {
+        freshness.write_headers(headers, &current.snapshot.doubts);
+    }
     response
 }
 
@@ -218,36 +207,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::Config;
-    use crate::fees::{self, Block, FeeHistory, HeadReading, HeaderTime};
+    use crate::fees::{HeadReading, HeaderTime};
     use crate::store::tests::{publish, reply, store_with_chain};
-    use crate::store::{Accepted, ChainStore, StaleReason};
+    use crate::store::{Accepted, StaleReason};
 
     /// Second of the newest block in `Last-Modified`, since 1970.
     const BLOCK_SECOND: u64 = 1_700_000_000;
     const BLOCK_DATE: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 
     /// Returns a chain with blocks every 12 s, and a snapshot with a block of this second and these doubts.
-    fn chain(key: &str, second: u64, doubts: &[Doubt]) -> (StoredChain, ServableSnapshot) {
-        let toml = format!(
-            "[chains.{key}]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"12s\"\n\
-             max_age = \"60500ms\"\nmax_block_age = \"0s\"\npricing.priority_fee_floor = \"1 gwei\""
-        );
-        let config = Config::from_toml(&toml, &[]).unwrap();
-        let (store, mut publishers) = ChainStore::new(&config.chains);
-        let chain = store.chain(key).unwrap().clone();
-        let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };
-        let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
-        let pricing = &chain.config().pricing;
-        let parameters = fees::ChainParameters::from_pricing(pricing);
-        let market = fees::price(&history, &[], pricing, &parameters).unwrap();
+    fn chain(second: u64, doubts: &[Doubt]) -> (StoredChain, ServableSnapshot) {
+        let keys = "block_time = \"12s\"\nmax_age = \"60500ms\"\nmax_block_age = \"0s\"";
+        let (_, chain, mut publisher) = store_with_chain(keys);
+        let (history, market) = reply(&chain.config().pricing, 3, 1);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let header = HeaderTime::new(3, second, Instant::now(), now);
-        publishers[0].publish(Accepted {
-            head: HeadReading::Header(header),
-            doubts: doubts.to_vec(),
-            ..Accepted::now(&history, market)
-        });
+        let head = HeadReading::Header(HeaderTime::new(3, second, Instant::now(), now));
+        let doubts = doubts.to_vec();
+        publisher.publish(Accepted { head, doubts, ..Accepted::now(&history, market) });
         let current = chain.servable_snapshot().unwrap();
         (chain, current)
     }
@@ -275,7 +251,7 @@ mod tests {
 
     #[test]
     fn lifetimes_count_from_the_reply_and_end_at_the_next_block() {
-        let (chain, current) = chain("a", BLOCK_SECOND, &[]);
+        let (chain, current) = chain(BLOCK_SECOND, &[]);
         let headers =
             |current: &ServableSnapshot| snapshot_response(&chain, current, ()).headers().clone();
         let shared = |fresh: u64, bridged: u64| {
@@ -338,8 +314,9 @@ mod tests {
 
     #[test]
     fn a_response_that_is_not_stored_has_no_lifetime() {
-        let (chain, current) = chain("a", BLOCK_SECOND, &[Doubt::RewardLeap]);
-        let response = unstored_snapshot_response(&chain, &aged(&current, 3000, 3000), ());
+        let (chain, current) = chain(BLOCK_SECOND, &[Doubt::RewardLeap]);
+        let no_store = [(header::CACHE_CONTROL, "no-store")];
+        let response = snapshot_response(&chain, &aged(&current, 3000, 3000), no_store);
         let headers = response.headers();
         assert_eq!(lifetimes(headers), ["3", "no-store", "", ""]);
         assert_eq!(text(headers, "last-modified"), BLOCK_DATE);
@@ -349,8 +326,8 @@ mod tests {
     #[test]
     fn a_list_is_as_old_as_its_oldest_and_lives_as_long_as_its_shortest() {
         use Doubt::{BaseFeeLeap, Disagreement, HeadLeap};
-        let (old_chain, old) = chain("a", BLOCK_SECOND, &[HeadLeap, BaseFeeLeap]);
-        let (new_chain, new) = chain("b", BLOCK_SECOND + 60, &[Disagreement, HeadLeap]);
+        let (old_chain, old) = chain(BLOCK_SECOND, &[HeadLeap, BaseFeeLeap]);
+        let (new_chain, new) = chain(BLOCK_SECOND + 60, &[Disagreement, HeadLeap]);
         let old = ServableSnapshot {
             stale_reason: Some(StaleReason::OldData),
             ..aged(&old, 9_000, 9_000)
@@ -385,7 +362,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_freshness_stays_for_as_long_as_it_says_and_no_longer(
-            age in 0_u64..9_000, head_age in 0_u64..9_000, fresh_for in 1_u64..9_000, share in 0.0..1.0_f64,
+            age in 0_u64..9_000, head_age in 0_u64..9_000, fresh_for in 0_u64..9_000, share in 0.0..1.0_f64,
         ) {
             let times = "block_time = \"3s\"\nmax_age = \"8s\"";
             let (_, chain, mut publisher) = store_with_chain(times);
@@ -395,6 +372,7 @@ mod tests {
                 age: Duration::from_millis(age),
                 head_age: Duration::from_millis(head_age),
                 fresh_for: Duration::from_millis(fresh_for),
+                stale_reason: (fresh_for < 1_000).then_some(StaleReason::OldData),
                 ..chain.servable_snapshot().unwrap()
             };
             let unchanged = Freshness::unchanged_for(chain, &current);
@@ -402,7 +380,7 @@ mod tests {
             if unchanged > Duration::ZERO {
                 prop_assert_eq!(at(unchanged.mul_f64(share)), at(Duration::ZERO));
             }
-            let is_over = unchanged >= current.fresh_for
+            let is_over = !current.is_stale() && unchanged >= current.fresh_for
                 || current.age + unchanged >= chain.config().max_age;
             let end = unchanged + Duration::from_millis(1);
             prop_assert!(is_over || at(end) != at(Duration::ZERO), "{:?}", unchanged);

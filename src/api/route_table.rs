@@ -17,6 +17,7 @@ use crate::http::problem::Problem;
 #[derive(Debug, Clone)]
 pub(crate) struct RouteTable {
     routes: Arc<[Route]>,
+    paths: Arc<matchit::Router<()>>,
     /// Hints for paths that are no route's.
     hints: Arc<[Hint]>,
 }
@@ -24,7 +25,7 @@ pub(crate) struct RouteTable {
 /// A route.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Route {
-    pub(super) method: &'static str,
+    pub(super) method: String,
     /// The path with the base path. A name in braces stands for a value: `{chain}` for a key or an id of `/v1/chains`.
     pub(super) path: String,
     pub(super) summary: String,
@@ -39,27 +40,20 @@ pub(crate) struct RoutesBody<'a> {
 
 impl RouteTable {
     pub(crate) fn new(routes: Vec<Route>, hints: Vec<Hint>) -> Self {
-        Self { routes: routes.into(), hints: hints.into() }
+        let mut paths = matchit::Router::new();
+        for route in &routes {
+            // Fails for the second method of a path.
+            let _ = paths.insert(&route.path, ());
+        }
+        Self { routes: routes.into(), paths: Arc::new(paths), hints: hints.into() }
     }
 
     /// Returns the last segment of a path that is a route's but for a slash at its end.
     pub(crate) fn redirect<'a>(&self, path: &'a str) -> Option<&'a str> {
         let path = path.strip_suffix('/')?;
         let (_, name) = path.rsplit_once('/')?;
-        let is_route = self.routes.iter().any(|route| is_match(&route.path, path));
-        (is_route && !name.is_empty()).then_some(name)
+        (self.paths.at(path).is_ok() && !name.is_empty()).then_some(name)
     }
-}
-
-/// Returns true if the path has the segments of the template; a name in braces stands for any segment.
-fn is_match(template: &str, path: &str) -> bool {
-    let mut segments = path.split('/');
-    let has_segments = template.split('/').all(|expected| {
-        segments.next().is_some_and(|segment| {
-            if expected.starts_with('{') { !segment.is_empty() } else { segment == expected }
-        })
-    });
-    has_segments && segments.next().is_none()
 }
 
 /// Rejects a request with an unknown path. A route's path with a slash at its end redirects to the route. The redirect

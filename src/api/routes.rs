@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::Uri;
+use axum::http::{HeaderName, Uri};
 use axum::routing::any;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::http::cors::ExposedHeaders;
 use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
 
@@ -31,8 +30,8 @@ pub(crate) struct Routes {
     pub(crate) forwarded: Vec<&'static str>,
     pub(crate) hints: Vec<Hint>,
     pub(crate) market_members: MarketMembers,
-    /// Response headers that web pages may read.
-    pub(crate) exposed_headers: ExposedHeaders,
+    /// Response headers that web pages may read, besides those of the heart.
+    pub(crate) exposed_headers: Vec<HeaderName>,
     /// Routes whose handlers charge for more than one request.
     pub(crate) costly: Vec<&'static str>,
     /// Pages, relative to the dashboard, and names of its parts that extras fill.

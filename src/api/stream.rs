@@ -32,8 +32,7 @@ use utoipa::ToSchema;
 use super::freshness::Freshness;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::Limits;
-use crate::http::client_limits;
-use crate::http::client_limits::{ClientHandle, LongRequestKind};
+use crate::http::client_limits::{ClientHandle, Slot, SlotKind};
 use crate::http::problem::Problem;
 use crate::http::query::{MAX_PAIRS, decoded};
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
@@ -58,23 +57,17 @@ const COMMENT: &str = ":\n";
 /// Upper bound of event ids: two 64-bit numbers, a tag of 16 digits, and dashes. A longer id is not from this service.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
-/// Permits and shutdown signal of streams. Cheap to clone.
+/// Limits and shutdown signal of streams. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SuggestionStreams {
-    open: Arc<OpenStreams>,
+    permits: Arc<Semaphore>,
+    /// Streams per client: as many as it may have connections, which are unknown for clients behind a proxy.
+    max_per_client: usize,
+    opened_total: Arc<AtomicU64>,
     /// Budget that open streams are charged to.
     memory: MemoryBudget,
     /// The streams end when this is cancelled.
     pub(crate) shutdown: CancellationToken,
-}
-
-/// Limits of open streams, and their counts.
-#[derive(Debug)]
-struct OpenStreams {
-    permits: Arc<Semaphore>,
-    /// Streams per client: as many as it may have connections, which are unknown for clients behind a proxy.
-    max_per_client: usize,
-    opened_total: AtomicU64,
     open_gauge: Gauge,
     rejected: Counter,
     events: Counter,
@@ -82,8 +75,8 @@ struct OpenStreams {
 
 /// Permit of one subscriber. Dropping it releases its slots and decrements the gauge of open streams.
 pub(crate) struct StreamPermit {
-    open: Arc<OpenStreams>,
-    _permits: (client_limits::ConcurrencyPermit, OwnedSemaphorePermit),
+    open_gauge: Gauge,
+    _permits: (Option<Slot>, OwnedSemaphorePermit),
     _reservation: Reservation,
 }
 
@@ -97,15 +90,16 @@ impl SuggestionStreams {
         // 0 stands for no limit.
         let or_unlimited = |limit: usize, unlimited| if limit == 0 { unlimited } else { limit };
         let max_streams = or_unlimited(limits.max_streams, Semaphore::MAX_PERMITS);
-        let open = OpenStreams {
+        Self {
             permits: Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS))),
             max_per_client: or_unlimited(limits.max_connections_per_client, usize::MAX),
-            opened_total: AtomicU64::new(0),
+            opened_total: Arc::default(),
+            memory: memory.clone(),
+            shutdown,
             open_gauge: metrics.streams.clone(),
             rejected: metrics.streams_refused_total.clone(),
             events: metrics.stream_events_total.clone(),
-        };
-        Self { open: Arc::new(open), memory: memory.clone(), shutdown }
+        }
     }
 
     /// Counts a stream of this many chains.
@@ -114,25 +108,21 @@ impl SuggestionStreams {
         client: &ClientHandle,
         chains: usize,
     ) -> Result<StreamPermit, Problem> {
-        self.try_acquire(client, chains).inspect_err(|_| self.open.rejected.increment())
+        self.try_acquire(client, chains).inspect_err(|_| self.rejected.increment())
     }
 
     fn try_acquire(&self, client: &ClientHandle, chains: usize) -> Result<StreamPermit, Problem> {
         /// A stream holds 0.35 KiB per chain (measured).
         const BYTES_PER_CHAIN: usize = 512;
         let client_permit = client
-            .acquire(LongRequestKind::Stream, self.open.max_per_client)
+            .acquire(SlotKind::Stream, self.max_per_client)
             .map_err(|_| Problem::too_many_concurrent())?;
-        let stream_permit = Arc::clone(&self.open.permits)
-            .try_acquire_owned()
-            .map_err(|_| Problem::overloaded())?;
-        let reservation = self
-            .memory
-            .try_charge(chains.saturating_mul(BYTES_PER_CHAIN))
-            .map_err(|_| Problem::overloaded())?;
-        self.open.open_gauge.inc();
+        let stream_permit =
+            Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Problem::overloaded())?;
+        let reservation = self.memory.try_charge(chains.saturating_mul(BYTES_PER_CHAIN))?;
+        self.open_gauge.inc();
         Ok(StreamPermit {
-            open: Arc::clone(&self.open),
+            open_gauge: self.open_gauge.clone(),
             _permits: (client_permit, stream_permit),
             _reservation: reservation,
         })
@@ -145,11 +135,12 @@ impl SuggestionStreams {
         chains: usize,
         events: impl Stream<Item = String> + Send + Unpin + 'static,
     ) -> Result<Response, Problem> {
+        let event_count = self.events.clone();
         let stream = EventStream {
-            events,
+            events: events.inspect(move |_| event_count.increment()),
             beginning: Some(format!("retry: {}\n", self.retry_delay().as_millis())),
             shutdown: self.shutdown.clone(),
-            permit: self.acquire(client, chains)?,
+            _permit: self.acquire(client, chains)?,
         };
         let chunks = stream::unfold(stream, |mut stream| async move {
             let chunk = stream.next_chunk().await?;
@@ -171,14 +162,14 @@ impl SuggestionStreams {
     fn retry_delay(&self) -> Duration {
         const MIN_RETRY_MS: u64 = 2000;
         const RETRY_SPREAD_MS: u64 = 3000;
-        let sequence = self.open.opened_total.fetch_add(1, Ordering::Relaxed);
+        let sequence = self.opened_total.fetch_add(1, Ordering::Relaxed);
         Duration::from_millis(MIN_RETRY_MS + sequence % RETRY_SPREAD_MS)
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.open.open_gauge.dec();
+        self.open_gauge.dec();
     }
 }
 
@@ -188,7 +179,7 @@ struct EventStream<S> {
     /// The line before the first event. `None`: it was sent.
     beginning: Option<String>,
     shutdown: CancellationToken,
-    permit: StreamPermit,
+    _permit: StreamPermit,
 }
 
 impl<S: Stream<Item = String> + Unpin> EventStream<S> {
@@ -197,21 +188,15 @@ impl<S: Stream<Item = String> + Unpin> EventStream<S> {
         if let Some(mut beginning) = self.beginning.take() {
             // The block that this line begins stays open until there is an event.
             let event = self.events.next().now_or_never().flatten();
-            beginning.push_str(&event.map_or_else(String::new, |event| self.counted(event)));
+            beginning.push_str(&event.unwrap_or_default());
             return Some(beginning);
         }
-        let event = tokio::select! {
+        tokio::select! {
             biased;
-            event = self.events.next() => event?,
-            () = self.shutdown.cancelled() => return None,
-            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => return Some(COMMENT.to_owned()),
-        };
-        Some(self.counted(event))
-    }
-
-    fn counted(&self, event: String) -> String {
-        self.permit.open.events.increment();
-        event
+            event = self.events.next() => event,
+            () = self.shutdown.cancelled() => None,
+            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Some(COMMENT.to_owned()),
+        }
     }
 }
 
@@ -395,7 +380,7 @@ mod tests {
         let streams = SuggestionStreams::new(&limits, &memory, shutdown.clone(), &metrics);
         let permit = streams.acquire(&ClientHandle::default(), 1).unwrap();
         let events = stream::pending();
-        let mut stream = EventStream { events, beginning: None, shutdown, permit };
+        let mut stream = EventStream { events, beginning: None, shutdown, _permit: permit };
         for _ in 0..2 {
             let began = tokio::time::Instant::now();
             // An empty line behind it would be an event.

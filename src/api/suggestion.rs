@@ -39,12 +39,11 @@ impl FreshnessCounters {
         }))
     }
 
-    /// Counts a response with fresh data.
-    pub(crate) fn record_fresh(&self) {
-        self.0[ResponseFreshness::Fresh].increment();
-    }
-
-    pub(crate) fn record(&self, result: &Result<ServableSnapshot, Unavailable>) {
+    /// Returns the counter of responses with this result.
+    pub(crate) fn counter(
+        &self,
+        result: &Result<ServableSnapshot, Unavailable>,
+    ) -> &RequestCounter {
         let reason = result.as_ref().map(|current| current.stale_reason);
         let freshness = match reason {
             Err(_) => ResponseFreshness::Unavailable,
@@ -53,7 +52,7 @@ impl FreshnessCounters {
             Ok(Some(StaleReason::OldBlock)) => ResponseFreshness::OldBlock,
             Ok(Some(StaleReason::StandingHead)) => ResponseFreshness::Stalled,
         };
-        self.0[freshness].increment();
+        &self.0[freshness]
     }
 }
 
@@ -76,7 +75,7 @@ pub(crate) async fn get_suggestion(
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
     let result = chain.servable_snapshot();
-    FreshnessCounters::new(&chain, &metrics).record(&result);
+    FreshnessCounters::new(&chain, &metrics).counter(&result).increment();
     let current = result.map_err(|reason| problems::unavailable(&chain, reason))?;
     let Snapshot { etag, body, .. } = &*current.snapshot;
     let headers = [(header::CONTENT_TYPE, JSON), (header::ETAG, etag.clone())];

@@ -31,25 +31,17 @@ pub(crate) struct CommandContext<'a> {
 }
 
 /// Error of a command. It decides the exit code.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    Configuration(ConfigErrors),
+    #[error(transparent)]
+    Configuration(#[from] ConfigErrors),
     /// The arguments are invalid.
+    #[error("{0}")]
     Arguments(String),
-    Runtime(anyhow::Error),
-    /// The service ran until a SIGHUP.
+    #[error(transparent)]
+    Runtime(#[from] anyhow::Error),
+    #[error("the service ran until a SIGHUP")]
     HungUp,
-}
-
-impl From<ConfigErrors> for CommandError {
-    fn from(errors: ConfigErrors) -> Self {
-        Self::Configuration(errors)
-    }
-}
-
-impl From<anyhow::Error> for CommandError {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Runtime(error)
-    }
 }
 
 impl CommandContext<'_> {

@@ -10,6 +10,7 @@
 //! error about the key must not reach another client. The rate limit does not apply to it, but a key that the API refuses
 //! is not sent again for a while.
 
+pub(crate) mod address;
 mod api_client;
 mod api_response;
 mod budget;
@@ -70,7 +71,7 @@ labels! {
 /// Adds the look-ups, or says which key switches them on. Chains are read through the reads that all features share.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let own = assembly.metrics.set::<DelegationMetrics>();
-    assembly.routes.exposed_headers.0.push(routes::X_DELEGATION_SOURCE);
+    assembly.routes.exposed_headers.push(routes::X_DELEGATION_SOURCE);
     let config: DelegationSection = assembly.config.section();
     let is_recorded = assembly.config.has_recorded_chains;
     let reads = assembly.offers.get().cloned();

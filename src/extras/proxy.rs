@@ -35,8 +35,7 @@ pub(crate) use response_body::UpstreamBody;
 use response_body::{MAX_BUFFERED_BYTES, MAX_STREAMED_BYTES, Rest};
 
 use crate::config::{self, UpstreamUrl};
-use crate::http::client_limits;
-use crate::http::client_limits::{ClientHandle, LongRequestKind};
+use crate::http::client_limits::{ClientHandle, Slot, SlotKind};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::observe::http_client;
 use crate::observe::metrics::Metrics;
@@ -94,7 +93,7 @@ pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 struct InFlightPermit {
     _permit: OwnedSemaphorePermit,
-    _client_permit: client_limits::ConcurrencyPermit,
+    _client_permit: Option<Slot>,
     /// Cancels the request body, even if more of it is to come.
     _cancel_body: DropGuard,
 }
@@ -259,8 +258,7 @@ impl Proxy {
     ) -> Result<Response<UpstreamBody>, ProxyError> {
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| ProxyError::Overloaded)?;
-        let client_permit =
-            proxy_request.client.acquire(LongRequestKind::Forwarded, self.max_per_client);
+        let client_permit = proxy_request.client.acquire(SlotKind::Forwarded, self.max_per_client);
         let in_flight = InFlightPermit {
             _permit: permit,
             _client_permit: client_permit.map_err(|_| ProxyError::TooManyPerClient)?,

@@ -129,7 +129,7 @@ async fn call_rpc(
             if members.len() > rpc.max_batch.get() {
                 let error = RpcError::batch_too_long(rpc.max_batch.get(), members.len());
                 let rejected = reject_batch(&members, &error, reads.memory());
-                return Ok(rejected.map_err(|_| Problem::overloaded())?.into_response());
+                return Ok(rejected?.into_response());
             }
             let responses: Vec<_> =
                 members.into_iter().map(|member| execute_member(chain, member, caller)).collect();
@@ -137,7 +137,7 @@ async fn call_rpc(
             let mut responses = stream::iter(responses).buffered(concurrency);
             let mut batch = RpcResponseBuilder::for_batch(reads.memory());
             while let Some(response) = responses.next().await {
-                batch.append(response).map_err(|_| Problem::overloaded())?;
+                batch.append(response)?;
             }
             batch
         }

@@ -94,7 +94,7 @@ impl Asset {
 pub(crate) fn page_response(html: Bytes) -> Response {
     let etag = etag::for_body(&html);
     let length = [(header::CONTENT_LENGTH, html.len())];
-    let body = Body::from(ChunkedBody::from(html));
+    let body = Body::new(ChunkedBody::from(html));
     with_page_headers((length, Extension(Charged), body).into_response(), &etag, HTML)
 }
 

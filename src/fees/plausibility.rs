@@ -2,6 +2,9 @@
 
 use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::{
     Block, ChainParameters, DenominatorSource, FeeHistory, GRADED_PERCENTILES, Pricing,
     RewardPercentiles, Rewards,
@@ -57,9 +60,22 @@ impl SuspiciousReply {
     }
 }
 
-/// Reason to doubt a published value: it cannot follow from the blocks before, and was published because the only node
-/// there is repeats it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Doubt {
     /// A base fee changed more than the chain allows.
     BaseFeeLeap,
@@ -72,24 +88,10 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    const ALL: [Self; 4] =
-        [Self::BaseFeeLeap, Self::RewardLeap, Self::HeadLeap, Self::Disagreement];
-
-    /// Returns the doubt with this name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|doubt| doubt.name() == name)
-    }
-
     /// Name of the doubt in responses.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::BaseFeeLeap => "base_fee_leap",
-            Self::RewardLeap => "reward_leap",
-            Self::HeadLeap => "head_leap",
-            Self::Disagreement => "disagreement",
-        }
+        self.into()
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::request_id::RequestIds;
+use super::request_id;
 use crate::observe::clock;
 use crate::observe::metrics::{
     Metrics, RequestCounter, RequestDurations, RequestLabels, RouteLabels,
@@ -30,7 +30,6 @@ pub(super) const SUGGESTION_ROUTE: &str = "/v1/{chain}/gas-suggestion";
 pub(crate) struct AccessLog {
     listener: &'static str,
     base_path: String,
-    request_ids: RequestIds,
     metrics: Metrics,
     /// `None` if the listener has no suggestion route.
     suggestion_metrics: Option<SuggestionMetrics>,
@@ -56,6 +55,20 @@ struct SuggestionMetrics {
     counters: Vec<(Method, StatusCode, RequestCounter)>,
 }
 
+impl RequestContext {
+    /// Starts a request: takes the time and its id, and starts its span.
+    pub(super) fn new<B>(request: &Request<B>) -> Self {
+        Self {
+            started_at: clock::now(),
+            route: None,
+            span: Span::for_request(request),
+            request_id: request_id::for_request(request.headers()),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+        }
+    }
+}
+
 impl AccessLog {
     pub(crate) fn new(
         listener: &'static str,
@@ -66,7 +79,6 @@ impl AccessLog {
         let mut log = Self {
             listener,
             base_path: base_path.to_owned(),
-            request_ids: RequestIds::default(),
             metrics: metrics.clone(),
             suggestion_metrics: None,
         };
@@ -74,18 +86,6 @@ impl AccessLog {
             log.suggestion_metrics = Some(SuggestionMetrics::new(&log));
         }
         log
-    }
-
-    /// Starts a request: takes the time and its id, and starts its span.
-    pub(crate) fn start<B>(&self, request: &Request<B>) -> RequestContext {
-        RequestContext {
-            started_at: clock::now(),
-            route: None,
-            span: Span::for_request(request),
-            request_id: self.request_ids.for_request(request.headers()),
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-        }
     }
 
     /// Counts and logs the response, and takes the matched route out of it.

@@ -20,10 +20,10 @@ use super::access_log;
 use super::access_log::{AccessLog, RequestContext};
 use super::client_limits::ConnectedPeer;
 use super::cors;
-use super::cors::{Cors, ExposedHeaders};
+use super::cors::Cors;
 use super::problem;
 use super::problem::Problem;
-use super::request_checks::{AdminHosts, CostlyRoutes, RequestChecks};
+use super::request_checks::RequestChecks;
 use super::request_id::X_REQUEST_ID;
 use super::response_body;
 use super::response_body::BodyLimits;
@@ -40,10 +40,15 @@ pub struct App(Arc<Parts>);
 struct Parts {
     access_log: AccessLog,
     request_checks: RequestChecks,
-    fast_path: Option<Box<dyn FastPath>>,
+    public: Option<PublicParts>,
     routes: Router,
-    /// `None`: no web page of another origin may read responses.
-    cors: Option<Cors>,
+}
+
+/// What only the public listener has. Without it, no web page of another origin may read responses.
+#[derive(Debug)]
+pub(crate) struct PublicParts {
+    pub(crate) fast_path: Box<dyn FastPath>,
+    pub(crate) cors: Cors,
 }
 
 /// Answers requests for one route before the router.
@@ -59,34 +64,18 @@ pub(crate) trait FastPath: Debug + Send + Sync {
     ) -> Option<Response>;
 }
 
-/// The senders whose requests a listener accepts.
-#[derive(Debug)]
-pub(crate) enum Audience {
-    /// All senders, with web pages of the configured origins.
-    Public(ExposedHeaders, CostlyRoutes),
-    /// Requests for these hosts.
-    Admin(AdminHosts),
-}
-
 impl App {
     /// Puts together what the requests of a listener pass.
     pub(crate) fn new(
         listener: &'static str,
         routes: Router,
-        fast_path: Option<Box<dyn FastPath>>,
-        audience: Audience,
+        request_checks: RequestChecks,
+        public: Option<PublicParts>,
         config: &Config,
         memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Self {
         let base_path = &config.server.base_path;
-        let (cors, costly_routes, admin_hosts) = match audience {
-            Audience::Public(exposed, costly) => {
-                (Some(Cors::new(&config.cors, &exposed)), costly, None)
-            }
-            Audience::Admin(hosts) => (None, CostlyRoutes::default(), Some(hosts)),
-        };
-        let rate_limited = metrics.requests_rate_limited_total.clone();
         let body_timeout = timeout_or_never(config.limits.body_timeout);
         let layers = ServiceBuilder::new()
             // Outside of the next one, so that the log has the route of a handler that panics.
@@ -98,11 +87,10 @@ impl App {
             ))
             .layer(RequestBodyTimeoutLayer::new(body_timeout));
         Self(Arc::new(Parts {
-            access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
-            request_checks: RequestChecks::new(base_path, costly_routes, admin_hosts, rate_limited),
-            fast_path,
+            access_log: AccessLog::new(listener, base_path, public.is_some(), metrics),
+            request_checks,
+            public,
             routes: routes.layer(layers),
-            cors,
         }))
     }
 
@@ -129,7 +117,7 @@ impl App {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let Self(parts) = self;
-        let mut context = parts.access_log.start(&request);
+        let mut context = RequestContext::new(&request);
         let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
             parts.request_checks.check(&request, peer, context.started_at)?;
             Ok(peer)
@@ -149,11 +137,11 @@ impl Parts {
         request: &Request<B>,
         context: &mut RequestContext,
     ) -> Option<Response> {
-        let fast_path = self.fast_path.as_ref()?;
+        let PublicParts { fast_path, cors } = self.public.as_ref()?;
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         let mut response = fast_path.respond(method, uri, headers, context.started_at)?;
         context.route = Some(access_log::SUGGESTION_ROUTE);
-        if let Some(cors) = self.cors.as_ref().filter(|cors| !cors.allows_any()) {
+        if cors.exposed_to_all().is_none() {
             cors.add_headers(headers, response.headers_mut());
         }
         Some(response)
@@ -171,7 +159,7 @@ impl Parts {
     {
         let headers = request.headers().clone();
         let is_options = *request.method() == Method::OPTIONS;
-        let is_preflight = is_options && self.cors.is_some() && cors::is_preflight(&headers);
+        let is_preflight = is_options && self.public.is_some() && cors::is_preflight(&headers);
         // Health checks of load balancers ask by OPTIONS, and mean the state.
         if is_options && !is_preflight && self.request_checks.is_probe(request.uri()) {
             *request.method_mut() = Method::GET;
@@ -192,9 +180,11 @@ impl Parts {
         if is_options && !is_preflight {
             response = cors::answer_options(response);
         }
-        match &self.cors {
-            Some(cors) if is_preflight && is_known => response = cors.answer_preflight(&headers),
-            Some(cors) => cors.add_headers(&headers, response.headers_mut()),
+        match &self.public {
+            Some(PublicParts { cors, .. }) if is_preflight && is_known => {
+                response = cors.answer_preflight(&headers);
+            }
+            Some(PublicParts { cors, .. }) => cors.add_headers(&headers, response.headers_mut()),
             None => {}
         }
         vary::join_lines(response.headers_mut());

@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
@@ -41,12 +40,6 @@ impl From<Bytes> for ChunkedBody {
     }
 }
 
-impl From<ChunkedBody> for Body {
-    fn from(body: ChunkedBody) -> Self {
-        Self::new(body)
-    }
-}
-
 impl hyper::body::Body for ChunkedBody {
     type Data = Bytes;
     type Error = Infallible;
@@ -72,26 +65,5 @@ impl hyper::body::Body for ChunkedBody {
     fn size_hint(&self) -> SizeHint {
         let remaining: usize = self.chunks.iter().map(Bytes::len).sum();
         u64::try_from(remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http_body_util::BodyExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn bytes_are_handed_out_in_bounded_frames_that_share_them() {
-        let bytes: Bytes = (0..=250).cycle().take(100_000).collect();
-        let mut body = ChunkedBody::from(bytes.clone());
-        let mut received = 0;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.unwrap().into_data().unwrap();
-            assert!((1..=ChunkedBody::MAX_FRAME_BYTES).contains(&frame.len()));
-            assert_eq!(frame.as_ptr(), bytes[received..].as_ptr());
-            received += frame.len();
-        }
-        assert_eq!(received, bytes.len());
     }
 }

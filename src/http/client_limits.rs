@@ -47,16 +47,10 @@ struct Client {
     last_active: Mutex<Instant>,
 }
 
-/// Kinds of slots, of which a client has a limited number.
+/// Kinds of slots: connections, and kinds of long requests. A client has a limited number of each.
 #[derive(Debug, Clone, Copy, Enum)]
-enum SlotKind {
+pub(crate) enum SlotKind {
     Connection,
-    LongRequest(LongRequestKind),
-}
-
-/// Kinds of long requests, of which a client may have a limited number in flight.
-#[derive(Debug, Clone, Copy, Enum)]
-pub(crate) enum LongRequestKind {
     /// A forwarded request, which may take minutes.
     Forwarded,
     /// A stream of events.
@@ -67,7 +61,7 @@ pub(crate) enum LongRequestKind {
 
 /// A connection or a long request of a client. Dropping it releases the slot.
 #[derive(Debug)]
-struct Slot {
+pub(crate) struct Slot {
     client: Arc<Client>,
     kind: SlotKind,
 }
@@ -84,12 +78,6 @@ pub(crate) struct ConnectedPeer {
 /// Handle to one client's rate limit and long requests; `default()` is unlimited. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientHandle(Option<Arc<Client>>);
-
-/// Permit of one long request. Dropping it releases the client's slot.
-#[derive(Debug)]
-pub(crate) struct ConcurrencyPermit {
-    _slot: Option<Slot>,
-}
 
 /// Error: the client has the maximum number of connections, or of long requests of this kind.
 #[derive(Debug)]
@@ -244,15 +232,9 @@ impl ClientHandle {
         request.extensions().get().cloned().unwrap_or_default()
     }
 
-    /// Counts a long request of this kind. The client may have `max` at a time.
-    pub(crate) fn acquire(
-        &self,
-        kind: LongRequestKind,
-        max: usize,
-    ) -> Result<ConcurrencyPermit, NoFreeSlot> {
-        let client = self.0.clone();
-        let slot = client.map(|client| client.acquire(SlotKind::LongRequest(kind), max));
-        Ok(ConcurrencyPermit { _slot: slot.transpose()? })
+    /// Counts a long request of this kind. The client may have `max` at a time; an unlimited one needs no slot.
+    pub(crate) fn acquire(&self, kind: SlotKind, max: usize) -> Result<Option<Slot>, NoFreeSlot> {
+        self.0.clone().map(|client| client.acquire(kind, max)).transpose()
     }
 
     /// Charges the client for a request that costs as many units, one of which was charged before it was routed. A cost

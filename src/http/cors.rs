@@ -14,57 +14,38 @@ use crate::config;
 use crate::config::origin::OriginPattern;
 
 /// Response headers that web pages may read, besides those that browsers always allow.
-#[derive(Debug, Clone)]
-pub(crate) struct ExposedHeaders(pub(crate) Vec<HeaderName>);
-
-impl Default for ExposedHeaders {
-    fn default() -> Self {
-        Self(vec![
-            header::ETAG,
-            header::AGE,
-            header::RETRY_AFTER,
-            X_NEWEST_BLOCK,
-            X_STALE,
-            X_DOUBT,
-            X_REQUEST_ID,
-        ])
-    }
-}
-
-impl ExposedHeaders {
-    /// Returns the value of the header that lists them.
-    pub(crate) fn to_value(&self) -> HeaderValue {
-        let names: Vec<_> = self.0.iter().map(HeaderName::as_str).collect();
-        HeaderValue::try_from(names.join(",")).expect("names of headers are a header value")
-    }
-}
+const EXPOSED_HEADERS: [HeaderName; 7] = [
+    header::ETAG,
+    header::AGE,
+    header::RETRY_AFTER,
+    X_NEWEST_BLOCK,
+    X_STALE,
+    X_DOUBT,
+    X_REQUEST_ID,
+];
 
 /// The web pages that may read the responses of a listener.
 #[derive(Debug)]
 pub(crate) struct Cors {
-    origins: AllowedOrigins,
+    /// `None`: pages of any origin.
+    allowed: Option<Vec<OriginPattern>>,
+    /// Names of the headers that they may read.
     exposed: HeaderValue,
 }
 
-#[derive(Debug)]
-enum AllowedOrigins {
-    Any,
-    Listed(Vec<OriginPattern>),
-}
-
 impl Cors {
-    pub(crate) fn new(config: &config::Cors, exposed: &ExposedHeaders) -> Self {
-        let origins = if config.allows_any() {
-            AllowedOrigins::Any
-        } else {
-            AllowedOrigins::Listed(config.origins().unwrap_or_default())
-        };
-        Self { origins, exposed: exposed.to_value() }
+    /// Lets the pages of the configured origins read responses, and these headers besides the ones of all routes.
+    pub(crate) fn new(config: &config::Cors, further_headers: Vec<HeaderName>) -> Self {
+        let allowed = (!config.allows_any()).then(|| config.origins().unwrap_or_default());
+        let headers: Vec<_> = EXPOSED_HEADERS.into_iter().chain(further_headers).collect();
+        let names: Vec<_> = headers.iter().map(HeaderName::as_str).collect();
+        let exposed = names.join(",").try_into().expect("names of headers are a header value");
+        Self { allowed, exposed }
     }
 
-    /// Returns true if pages of any origin may read responses, so that all get the same headers.
-    pub(crate) fn allows_any(&self) -> bool {
-        matches!(self.origins, AllowedOrigins::Any)
+    /// Returns the names of the headers that pages may read, if those of any origin may, so that all get the same headers.
+    pub(crate) fn exposed_to_all(&self) -> Option<&HeaderValue> {
+        self.allowed.is_none().then_some(&self.exposed)
     }
 
     /// Adds the headers of a response to a request with these headers.
@@ -87,7 +68,7 @@ impl Cors {
     }
 
     fn allow_origin(&self, request: &HeaderMap, headers: &mut HeaderMap) {
-        let AllowedOrigins::Listed(allowed) = &self.origins else {
+        let Some(allowed) = &self.allowed else {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
             return;
         };

@@ -12,7 +12,6 @@ mod open_connections;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -57,28 +56,16 @@ pub(crate) const RECEIVE_BUFFER_BYTES: usize = 32 * 1024;
 /// Signals that end a listener.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shutdown {
-    /// True once every response closes its connection. Cheap to read per request.
-    is_draining: Arc<AtomicBool>,
-    /// Cancelled at the start of the drain.
+    /// From now on every response closes its connection.
     pub(crate) draining: CancellationToken,
     /// From now on no connection is accepted, and idle ones are closed.
     pub(crate) closing: CancellationToken,
 }
 
 impl Shutdown {
-    /// From now on every response closes its connection.
-    pub(crate) fn start_draining(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
-        self.draining.cancel();
-    }
-
-    fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Relaxed)
-    }
-
     /// Returns the signals for a thread. Checking a token takes its lock, so each thread has its own.
     fn child(&self) -> Self {
-        Self { closing: self.closing.child_token(), ..self.clone() }
+        Self { draining: self.draining.child_token(), closing: self.closing.child_token() }
     }
 }
 
@@ -180,7 +167,7 @@ impl Listener {
         const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(1);
         let mut clean_up = tokio::time::interval(CLEAN_UP_INTERVAL);
         clean_up.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut accept_errors = AcceptErrors::default();
+        let mut last_logged_error = None;
         let mut open = OpenConnections::default();
         let mut rejections = JoinSet::new();
         let threads: Vec<_> = runtimes.iter().map(|runtime| (runtime, shutdown.child())).collect();
@@ -195,7 +182,7 @@ impl Listener {
                         let Some((runtime, shutdown)) = next_thread.next() else { return };
                         self.start(stream, peer.ip(), runtime, shutdown, &mut open, &mut rejections);
                     }
-                    Err(error) => accept_errors.pause(&error).await,
+                    Err(error) => pause_after_error(&error, &mut last_logged_error).await,
                 },
                 _ = clean_up.tick() => self.clients.remove_idle(clock::now()),
                 Some(_) = open.remove_ended() => {}
@@ -262,22 +249,14 @@ impl Listener {
     }
 }
 
-/// Errors of `accept`, such as a lack of file descriptors. They come in thousands, so one is logged per minute.
-#[derive(Debug, Default)]
-struct AcceptErrors {
-    last_logged: Option<Instant>,
-}
-
-impl AcceptErrors {
+/// Waits after an error of `accept`, so that a lack of file descriptors does not cause a busy loop. Such errors come in
+/// thousands, so one is logged per minute.
+async fn pause_after_error(error: &std::io::Error, last_logged: &mut Option<Instant>) {
     const PAUSE: Duration = Duration::from_millis(100);
     const LOG_INTERVAL: Duration = Duration::from_mins(1);
-
-    /// Logs the error and waits, so that a lack of file descriptors does not cause a busy loop.
-    async fn pause(&mut self, error: &std::io::Error) {
-        if self.last_logged.is_none_or(|last| clock::elapsed(last) > Self::LOG_INTERVAL) {
-            self.last_logged = Some(clock::now());
-            tracing::warn!(%error, "cannot accept connections");
-        }
-        tokio::time::sleep(Self::PAUSE).await;
+    if last_logged.is_none_or(|last| clock::elapsed(last) > LOG_INTERVAL) {
+        *last_logged = Some(clock::now());
+        tracing::warn!(%error, "cannot accept connections");
     }
+    tokio::time::sleep(PAUSE).await;
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::config::nearest::nearest;
+use crate::observe::memory_budget::MemoryExhausted;
 
 /// Error of a request. It travels in the response's extensions until [`write_problem`] adds the request id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,21 +124,6 @@ impl Problem {
         Self::new(ProblemCode::Overloaded, detail).with_retry_after(SOON)
     }
 
-    /// Returns the problem of a request to the admin listener for another host.
-    pub(crate) fn misdirected() -> Self {
-        let detail =
-            "the Host header is neither an address of this listener nor in server.admin_hosts";
-        Self::new(ProblemCode::MisdirectedRequest, detail)
-    }
-
-    /// Returns the problem of a compressed request body.
-    pub(crate) fn unsupported_encoding() -> Self {
-        Self::new(
-            ProblemCode::UnsupportedMediaType,
-            "request bodies must not have a Content-Encoding",
-        )
-    }
-
     /// Maps a status that the framework or the listener chose to its problem.
     pub(crate) fn from_status(status: StatusCode) -> Self {
         let (code, detail) = match status {
@@ -227,6 +213,12 @@ pub(crate) fn write_problem(
     if problem.code == ProblemCode::BadRequest {
         // After a malformed request the rest of the connection cannot be parsed.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+impl From<MemoryExhausted> for Problem {
+    fn from(_: MemoryExhausted) -> Self {
+        Self::overloaded()
     }
 }
 

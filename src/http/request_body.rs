@@ -21,7 +21,8 @@ pub(crate) async fn read_body(
 ) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
     if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(Problem::unsupported_encoding());
+        let detail = "request bodies must not have a Content-Encoding";
+        return Err(Problem::new(ProblemCode::UnsupportedMediaType, detail));
     }
     check_content_length(&parts.headers, max_bytes)?;
     let mut bytes = ReservedBuffer::new(max_bytes, memory);
@@ -31,7 +32,7 @@ pub(crate) async fn read_body(
         if bytes.len().saturating_add(chunk.len()) > max_bytes {
             return Err(too_large(max_bytes));
         }
-        bytes.try_extend(&chunk).map_err(|_| Problem::overloaded())?;
+        bytes.try_extend(&chunk)?;
     }
     Ok(bytes.into_bytes())
 }

@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::response::Parts;
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
 use futures_util::stream::TryStreamExt;
@@ -24,7 +24,7 @@ use super::client_limits::ClientHandle;
 use super::compression::{accepts_gzip, gzip, is_compressible};
 use super::conditional::{conditions, gzip_tag, is_not_modified, not_modified};
 use super::problem::Problem;
-use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
+use crate::observe::memory_budget::{MemoryBudget, Reservation};
 
 /// Memory budget of bodies, and the permit to compress a long one.
 #[derive(Debug, Clone)]
@@ -58,35 +58,28 @@ impl BodyLimits {
         compressed.await.ok()
     }
 
-    /// Returns the response with a body of this length in small frames, which are charged to the memory budget.
+    /// Returns the body of this length in small frames, which are charged to the memory budget.
     async fn hold(
         &self,
-        mut parts: Parts,
+        parts: &mut Parts,
         body: Body,
         length: usize,
         should_compress: bool,
-    ) -> Response {
+    ) -> Result<Body, Problem> {
         // Bodies of known length cannot fail, but for those of an upstream.
-        let Ok(chunks) = body.into_data_stream().try_collect::<Vec<_>>().await else {
-            return Problem::overloaded().into_response();
-        };
+        let chunks = body.into_data_stream().try_collect::<Vec<_>>().await;
+        let chunks = chunks.map_err(|_| Problem::overloaded())?;
         let compressed = if should_compress { self.compress(&chunks, length).await } else { None };
-        let body = if let Some(bytes) = compressed {
+        if let Some(bytes) = compressed {
             drop(chunks);
             parts.headers.remove(header::CONTENT_LENGTH);
             parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             mark_tag(&mut parts.headers);
-            self.memory.try_hold(bytes).map(ChunkedBody::from)
-        } else {
-            let uncharged_bytes = if is_charged(&parts) { 0 } else { length };
-            let mut reservation = self.memory.reservation();
-            let charged = reservation.try_grow(uncharged_bytes);
-            charged.map(|()| ChunkedBody::new(chunks.into(), Some(reservation)))
-        };
-        match body {
-            Ok(body) => Response::from_parts(parts, body.into()),
-            Err(MemoryExhausted) => Problem::overloaded().into_response(),
+            return Ok(Body::new(ChunkedBody::from(self.memory.try_hold(bytes)?)));
         }
+        let mut reservation = self.memory.reservation();
+        reservation.try_grow(if is_charged(parts) { 0 } else { length })?;
+        Ok(Body::new(ChunkedBody::new(chunks.into(), Some(reservation))))
     }
 }
 
@@ -97,7 +90,7 @@ pub(crate) async fn limit_body(
     State(limits): State<BodyLimits>,
     request: Request,
     next: Next,
-) -> Response {
+) -> Result<Response, Problem> {
     let accepts_gzip = accepts_gzip(request.headers());
     let client = ClientHandle::from_request(&request);
     let conditions = conditions(&request);
@@ -119,14 +112,15 @@ pub(crate) async fn limit_body(
         if should_compress {
             mark_tag(&mut parts.headers);
         }
-        return not_modified(parts);
+        return Ok(not_modified(parts));
     }
-    let Some(length) = length else { return Response::from_parts(parts, body) };
+    let Some(length) = length else { return Ok(Response::from_parts(parts, body)) };
     client.charge_response(length);
-    if should_compress || (!is_charged(&parts) && length > Reservation::FREE_BYTES) {
-        return limits.hold(parts, body, length, should_compress).await;
+    if !should_compress && (is_charged(&parts) || length <= Reservation::FREE_BYTES) {
+        return Ok(Response::from_parts(parts, body));
     }
-    Response::from_parts(parts, body)
+    let body = limits.hold(&mut parts, body, length, should_compress).await?;
+    Ok(Response::from_parts(parts, body))
 }
 
 /// Returns true if the body is charged to the memory budget already, or is shared by all clients.
@@ -147,6 +141,7 @@ mod tests {
 
     use axum::Router;
     use axum::http::Request;
+    use axum::response::IntoResponse;
     use axum::routing::get;
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;

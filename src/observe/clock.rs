@@ -7,7 +7,7 @@
 //! their future, so never pass one to `sleep_until` or `timeout_at`: sleep for the time that is left.
 //!
 //! A virtual machine that was paused has no clock that counts the pause, and other systems than Linux have none that
-//! counts sleep. There the wall clock leaps when it is set, which [`LeapDetector`] notices.
+//! counts sleep. There the wall clock leaps when it is set, which [`Clocks`] show.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -37,51 +37,31 @@ pub(crate) fn elapsed(since: Instant) -> Duration {
     now().saturating_duration_since(since)
 }
 
-/// Notices that the machine has slept, and that its wall clock was set forward.
-#[derive(Debug)]
-pub(crate) struct LeapDetector {
-    last: Reading,
-}
-
-/// The clocks of the machine at one moment.
+/// The clocks of the machine at one moment. Two of them show that the machine has slept, or that its wall clock was set forward.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+pub(crate) struct Clocks {
     /// Does not count sleep on Linux.
     timers: Instant,
-    ages: Instant,
+    pub(crate) ages: Instant,
     wall: SystemTime,
 }
 
-impl LeapDetector {
+impl Clocks {
     /// Shorter leaps change no label: data is never stale before 2 s.
-    const LEAST: Duration = Duration::from_secs(2);
+    const LEAST_LEAP: Duration = Duration::from_secs(2);
 
-    /// Creates a detector of leaps from now on.
-    pub(crate) fn new() -> Self {
-        Self { last: Reading::now() }
-    }
-
-    /// Returns the length of the leap since the last call, if there was one.
-    pub(crate) fn leap(&mut self) -> Option<Duration> {
-        let now = Reading::now();
-        let last = std::mem::replace(&mut self.last, now);
-        now.leap_since(last)
-    }
-}
-
-impl Reading {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { timers: Instant::now(), ages: now(), wall: SystemTime::now() }
     }
 
     /// Returns by how much more than the timers a clock has advanced since `last`, if that is a leap.
-    fn leap_since(self, last: Self) -> Option<Duration> {
+    pub(crate) fn leap_since(self, last: Self) -> Option<Duration> {
         let timers = self.timers.saturating_duration_since(last.timers);
         let ages = self.ages.saturating_duration_since(last.ages);
         // A wall clock that was set back tells nothing.
         let wall = self.wall.duration_since(last.wall).unwrap_or_default();
         let leap = ages.max(wall).saturating_sub(timers);
-        (leap > LeapDetector::LEAST).then_some(leap)
+        (leap > Self::LEAST_LEAP).then_some(leap)
     }
 }
 
@@ -92,11 +72,11 @@ mod tests {
     #[test]
     fn a_sleep_and_a_clock_that_is_set_forward_are_leaps() {
         let second = Duration::from_secs(1);
-        let start = Reading::now();
+        let start = Clocks::now();
         let later = |timers: u32, ages: u32, wall: i32| {
             let wall_by = second * wall.unsigned_abs();
             let wall = if wall < 0 { start.wall - wall_by } else { start.wall + wall_by };
-            Reading {
+            Clocks {
                 timers: start.timers + second * timers,
                 ages: start.ages + second * ages,
                 wall,

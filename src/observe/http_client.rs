@@ -4,13 +4,10 @@ mod trusted;
 
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use reqwest::Proxy;
 use reqwest::header::{ACCEPT, HeaderMap, RETRY_AFTER};
-use reqwest::{Certificate, Proxy};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls_platform_verifier::Verifier;
 
 use crate::config::{ForwardProxy, Upstream};
 
@@ -24,8 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 ///
 /// Fails if the URL of the proxy is invalid.
 pub(crate) fn builder(upstream: &Upstream) -> Result<reqwest::ClientBuilder, reqwest::Error> {
-    // All TLS of the process uses it. It stays the first one that was installed.
-    let _ = ring::default_provider().install_default();
     let builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
@@ -36,25 +31,7 @@ pub(crate) fn builder(upstream: &Upstream) -> Result<reqwest::ClientBuilder, req
         ForwardProxy::Environment => builder,
         ForwardProxy::Url(url) => builder.no_proxy().proxy(Proxy::all(url.expose().clone())?),
     };
-    Ok(with_certificates(builder, upstream))
-}
-
-fn with_certificates(
-    builder: reqwest::ClientBuilder,
-    upstream: &Upstream,
-) -> reqwest::ClientBuilder {
-    let trusted = upstream.ca_file.certificates();
-    let Some(provider) = CryptoProvider::get_default() else { return builder };
-    if trusted.is_empty() && Verifier::new(Arc::clone(provider)).is_ok() {
-        return builder;
-    }
-    match trusted::tls_config(provider, trusted) {
-        Ok(tls) => builder.tls_backend_preconfigured(tls),
-        // The configuration checks each certificate. Building the client fails with the same error.
-        Err(_) => builder.tls_certs_merge(
-            trusted.iter().filter_map(|certificate| Certificate::from_der(certificate).ok()),
-        ),
-    }
+    Ok(builder.tls_backend_preconfigured(trusted::tls_config(upstream.ca_file.certificates())))
 }
 
 /// Returns a builder of clients for services beside the upstreams, which are called directly.

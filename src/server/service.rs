@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
+use sync_wrapper::SyncWrapper;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -29,15 +30,13 @@ pub struct Service {
     pub(super) memory_shares: MemoryShares,
     pub(super) metrics: Metrics,
     tasks: Tasks,
-    endings: Endings,
+    /// They run after the last request.
+    endings: Vec<SyncWrapper<Ending>>,
 }
 
 /// The tasks beside the listeners.
 #[derive(Debug, Default)]
 struct Tasks(JoinSet<anyhow::Result<()>>);
-
-/// Futures that run after the last request.
-struct Endings(Vec<Ending>);
 
 impl Service {
     /// Starts to poll all chains on this network. `/readyz` returns 503 once `draining` is cancelled.
@@ -59,7 +58,7 @@ impl Service {
         let Assembly { store, memory, memory_shares, metrics, routes, streams, endings, .. } =
             assembly;
         let app = api::public(&config, &store, routes, health.clone(), streams, &memory, &metrics);
-        let endings = Endings(endings);
+        let endings = endings.into_iter().map(SyncWrapper::new).collect();
         Ok(Self { app, health, memory, memory_shares, metrics, tasks, endings })
     }
 
@@ -79,8 +78,8 @@ impl Service {
 
     /// Runs what has to run at the end, beside the polls: the history database is written. Then stops the polls.
     pub async fn stop(self) {
-        for ending in self.endings.0 {
-            ending.await;
+        for ending in self.endings {
+            ending.into_inner().await;
         }
     }
 }
@@ -168,11 +167,5 @@ pub(super) fn task_error(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow
         Ok(Ok(())) => anyhow!("a task ended unexpectedly"),
         Ok(Err(error)) => error.context("a task failed"),
         Err(error) => anyhow::Error::new(error).context("a task panicked"),
-    }
-}
-
-impl std::fmt::Debug for Endings {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Endings")
     }
 }

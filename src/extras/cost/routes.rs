@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use alloy_primitives::hex;
 use axum::extract::{FromRef, Request, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::Response;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use super::transaction::Transaction;
 use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
-use crate::api::freshness::{snapshot_response, tagged_json, unstored_snapshot_response};
+use crate::api::freshness::{snapshot_response, tagged_json};
 use crate::api::hold::Hold;
 use crate::api::problems;
 use crate::api::render_cache::json_bytes;
@@ -170,8 +170,8 @@ pub(super) async fn post_cost(
     let (order, hold) = parse_request(&body, chain.config())?;
     let without_blobs = ("transaction", "have no blobs");
     let (body, current) = state.body(&chain, &order, hold, without_blobs)?;
-    let response = ([(CONTENT_TYPE, "application/json")], body);
-    Ok(unstored_snapshot_response(&chain, &current, response))
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    Ok(snapshot_response(&chain, &current, (headers, body)))
 }
 
 impl CostState {

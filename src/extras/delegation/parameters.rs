@@ -6,11 +6,11 @@ use alloy_primitives::{B256, U256, hex};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
+use super::address::AddressText;
 use super::lookup::LookupBlock;
 use super::registry::Direction;
 use crate::config::parse_hex_chain_id;
 use crate::fees::amount::parse_digits;
-use crate::http::address::AddressText;
 
 /// Examples: the first two accounts of Hardhat's and Anvil's test networks.
 pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

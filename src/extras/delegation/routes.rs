@@ -16,6 +16,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::address::AddressText;
 use super::openapi::{
     AmountResponse, ApiKeyHeader, CheckResponse, ListedDelegation, Schemas, UpstreamErrors,
 };
@@ -32,7 +33,6 @@ use crate::api::routes::Routes;
 use crate::config::address;
 use crate::extras::proxy;
 use crate::extras::reads::{ReadError, ReadRejection};
-use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::http::query::invalid_parameter;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use super::OwnFee;
 use crate::api::extractors::ChainParam;
 use crate::api::fee_market::{FeeMarketBody, snapshot_with_members};
-use crate::api::freshness::unstored_snapshot_response;
+use crate::api::freshness::snapshot_response;
 use crate::api::problems;
 use crate::assembly::PriceLimit;
 use crate::fees::amount::parse_digits;
@@ -23,6 +23,7 @@ use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::StoredChain;
 
+const NO_STORE: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
 const MAX_TIMEOUT_SECONDS: u64 = 120;
 const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
 
@@ -118,7 +119,7 @@ impl Wait {
             && self.limit().is_ok_and(|limit| current.snapshot.market.expected_price() <= limit);
         is_reached.then(|| {
             let body = FeeMarketBody::new(&self.chain, &current, others);
-            unstored_snapshot_response(&self.chain, &current, Json(body))
+            snapshot_response(&self.chain, &current, (NO_STORE, Json(body)))
         })
     }
 
@@ -126,8 +127,7 @@ impl Wait {
     fn end(&self) -> Result<Response, Problem> {
         let current = self.chain.servable_snapshot();
         current.map_err(|reason| problems::unavailable(&self.chain, reason))?;
-        let no_store = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-        Ok((StatusCode::NO_CONTENT, no_store).into_response())
+        Ok((StatusCode::NO_CONTENT, NO_STORE).into_response())
     }
 }
 

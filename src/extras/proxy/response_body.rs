@@ -97,7 +97,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::http::client_limits::{ClientHandle, LongRequestKind};
+    use crate::http::client_limits::{ClientHandle, SlotKind};
 
     async fn collect(body: UpstreamBody) -> Result<Bytes, ProxyError> {
         Ok(body.collect().await?.to_bytes())
@@ -107,7 +107,7 @@ mod tests {
     fn rest(text: &'static str, deadline: Instant) -> (Rest, Counter) {
         let in_flight = InFlightPermit {
             _permit: Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap(),
-            _client_permit: ClientHandle::default().acquire(LongRequestKind::Forwarded, 1).unwrap(),
+            _client_permit: ClientHandle::default().acquire(SlotKind::Forwarded, 1).unwrap(),
             _cancel_body: CancellationToken::new().drop_guard(),
         };
         let truncated = Counter::default();

@@ -18,7 +18,7 @@ use super::state_scope::StateScope;
 use super::{
     Call, CallOrigin, Caller, ReadLimits, ReadMetrics, ReadNodes, ReadRejection, method, params,
 };
-use crate::http::client_limits::LongRequestKind;
+use crate::http::client_limits::SlotKind;
 use crate::nodes::{NodeResponse, ReadError};
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters};
 use crate::store::{self, ServableSnapshot, StaleReason};
@@ -270,7 +270,7 @@ impl ChainReads {
         let _permit = self.in_flight.try_acquire().map_err(|_| ReadRejection::Overloaded)?;
         let _client_permit = caller
             .client
-            .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
+            .acquire(SlotKind::Read, self.max_in_flight_per_client)
             .map_err(|_| ReadRejection::TooManyPerClient)?;
         let response = self.nodes.read(call, caller.deadline).await;
         Ok(response?)

@@ -33,7 +33,7 @@ struct Record {
     blob_base_fees: Option<(Wei, Wei)>,
     /// Absent: the node does not tell.
     head: Option<RecordHead>,
-    doubts: Vec<String>,
+    doubts: Vec<Doubt>,
     blocks: Vec<RecordBlock>,
     /// Absent: there is nothing new.
     reading: Option<RecordReading>,
@@ -111,7 +111,7 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
             .blob_base_fees()
             .map(|fees| (Wei(fees.latest), Wei(fees.next))),
         head: RecordHead::new(published.head, observed_at),
-        doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
+        doubts: published.doubts.clone(),
         blocks: published.history.blocks().iter().map(RecordBlock::new).collect(),
         reading: published.reading.as_ref().map(|reading| RecordReading {
             oldest_block: reading.oldest_block(),
@@ -147,7 +147,7 @@ pub(crate) fn parse(
         history: record.history()?,
         timestamps: Timestamps { observed_at, head_changed_at },
         head,
-        doubts: record.doubts.iter().map(|name| Doubt::parse(name)).collect::<Option<_>>()?,
+        doubts: record.doubts,
         reading: match &record.reading {
             Some(reading) => Some(history(reading.oldest_block, &reading.blocks, None)?),
             None => None,

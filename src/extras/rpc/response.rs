@@ -108,7 +108,7 @@ impl RpcResponseBuilder {
             self.chunks.into_iter().for_each(|piece| buffer.put(piece));
             return Some(Body::from(buffer.freeze()));
         }
-        Some(ChunkedBody::new(self.chunks, self.batch_reservation).into())
+        Some(Body::new(ChunkedBody::new(self.chunks, self.batch_reservation)))
     }
 }
 

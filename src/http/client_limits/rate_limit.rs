@@ -156,24 +156,21 @@ mod tests {
     fn request_of_any_cost_is_served_after_the_returned_wait() {
         for burst in [1, 2, 10, 50] {
             for cost in [0, 1, 2, burst - 1, burst, burst + 1, 2 * burst, u32::MAX] {
-                let (bucket, now) = bucket(burst);
-                assert_eq!(request(&bucket, cost, now), Ok(()), "{cost} of {burst}");
+                let (full, now) = bucket(burst);
+                assert_eq!(request(&full, cost, now), Ok(()), "{cost} of {burst}");
                 // The bucket is empty, and the cost is not known before the request is routed.
-                let (bucket, now) = self::bucket(burst);
-                while bucket.take_first(now).is_ok() {}
-                let wait = request(&bucket, cost, now).unwrap_err();
-                let early = now + wait.saturating_sub(Duration::from_nanos(1));
-                assert!(
-                    bucket.take_first(early).and_then(|()| bucket.take_rest(cost, early)).is_err()
-                );
-                let (bucket, now) = self::bucket(burst);
-                while bucket.take_first(now).is_ok() {}
-                let wait = request(&bucket, cost, now).unwrap_err();
-                assert_eq!(
-                    request(&bucket, cost, now + wait),
-                    Ok(()),
-                    "{cost} of {burst}: {wait:?}"
-                );
+                let empty = || {
+                    let (bucket, now) = bucket(burst);
+                    while bucket.take_first(now).is_ok() {}
+                    let wait = request(&bucket, cost, now).unwrap_err();
+                    (bucket, now + wait)
+                };
+                let (bucket, then) = empty();
+                let early = then.checked_sub(Duration::from_nanos(1)).unwrap();
+                let taken = bucket.take_first(early).and_then(|()| bucket.take_rest(cost, early));
+                assert!(taken.is_err(), "{cost} of {burst}");
+                let (bucket, then) = empty();
+                assert_eq!(request(&bucket, cost, then), Ok(()), "{cost} of {burst}");
             }
         }
     }

@@ -37,36 +37,24 @@ fn client_is_the_last_untrusted_forwarded_address() {
 }
 
 #[test]
-fn responses_cost_one_request_per_64_kib_up_to_the_burst() {
+fn responses_cost_one_request_per_64_kib_after_the_first() {
     let limits = Limits {
         requests_per_second_per_client: 1,
         request_burst_per_client: 10,
         ..Limits::default()
     };
     let clients = client_table(&limits);
-    let none = HeaderMap::new();
     let peer = clients.connect(parse_ip("192.0.2.1")).unwrap();
-    let client = peer.client_for(&none);
+    let client = peer.client_for(&HeaderMap::new());
+    let is_served = || peer.check_rate(&HeaderMap::new(), Instant::now(), || false).is_ok();
     let kib = 1024;
     (0..100).for_each(|_| client.charge_response(64 * kib));
-    assert_eq!(peer.check_rate(&none, Instant::now(), || false), Ok(()));
     client.charge_response(64 * kib + 1);
     client.charge_response(5 * 64 * kib);
-    // Five units are paid by the next request, and four are left.
-    (0..4).for_each(|_| {
-        assert_eq!(peer.check_rate(&none, Instant::now(), || false), Ok(()));
-    });
-    (0..100).for_each(|_| client.charge_response(usize::MAX));
-    let wait = peer.check_rate(&none, Instant::now(), || false).unwrap_err();
-    assert!(wait <= Duration::from_secs(10), "{wait:?}");
-    // A request that is refused does not lower the debt.
-    let wait = peer.check_rate(&none, Instant::now(), || false).unwrap_err();
-    assert!(wait > Duration::from_secs(8), "{wait:?}");
+    assert_eq!((0..10).filter(|_| is_served()).count(), 5);
     // Other clients have no debt, and a client without a limit has none.
-    assert_eq!(
-        clients.connect(parse_ip("192.0.2.2")).unwrap().check_rate(&none, Instant::now(), || false),
-        Ok(())
-    );
+    let other = clients.connect(parse_ip("192.0.2.2")).unwrap();
+    assert!(other.check_rate(&HeaderMap::new(), Instant::now(), || false).is_ok());
     ClientHandle::default().charge_response(usize::MAX);
 }
 

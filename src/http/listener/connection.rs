@@ -81,7 +81,7 @@ impl Connection {
         let is_large = is_large(&response);
         let holds_memory = is_large || self.activity.is_charged();
         if must_close
-            || self.shutdown.is_draining()
+            || self.shutdown.draining.is_cancelled()
             || (holds_memory && self.shared.memory.is_scarce())
         {
             let close = HeaderValue::from_static("close");

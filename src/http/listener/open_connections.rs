@@ -128,7 +128,7 @@ mod tests {
     async fn newest_idle_connection_of_the_largest_client_is_closed() {
         let mut connections = OpenConnections::default();
         open(&mut connections, Some(SMALL));
-        let (first, first_activity) = open(&mut connections, Some(LARGE));
+        let (_, first_activity) = open(&mut connections, Some(LARGE));
         let (second, _) = open(&mut connections, Some(LARGE));
         let (third, third_activity) = open(&mut connections, Some(LARGE));
         third_activity.start_request();
@@ -140,8 +140,6 @@ mod tests {
         assert_eq!(connections.count(), 2);
         // Both have one now.
         assert!(!connections.shed_for(Some(SMALL)));
-        connections.remove(first);
-        assert_eq!(connections.count(), 1);
     }
 
     #[tokio::test]

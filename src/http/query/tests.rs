@@ -24,27 +24,11 @@ struct Other {
     block: Option<u64>,
 }
 
-async fn parse<T>(query: &str) -> Result<T::Value, String>
-where
-    T: FromRequestParts<(), Rejection = Problem> + Inner,
-{
-    let uri = format!("/path?{query}");
-    let request = axum::http::Request::builder().uri(uri).body(()).unwrap();
-    let (mut parts, ()) = request.into_parts();
-    let parsed = T::from_request_parts(&mut parts, &()).await;
-    parsed.map(Inner::value).map_err(|problem| problem.detail.into_owned())
-}
-
-trait Inner {
-    type Value;
-    fn value(self) -> Self::Value;
-}
-
-impl<T> Inner for ValidQuery<T> {
-    type Value = T;
-    fn value(self) -> T {
-        self.0
-    }
+async fn parse<T: DeserializeOwned>(query: &str) -> Result<T, String> {
+    let request = axum::http::Request::builder().uri(format!("/path?{query}")).body(());
+    let (mut parts, ()) = request.unwrap().into_parts();
+    let parsed = ValidQuery::from_request_parts(&mut parts, &()).await;
+    parsed.map(|ValidQuery(value)| value).map_err(|problem| problem.detail.into_owned())
 }
 
 fn sample(amount: u64, name: &str) -> Sample {
@@ -53,7 +37,7 @@ fn sample(amount: u64, name: &str) -> Sample {
 
 #[tokio::test]
 async fn names_and_values_are_decoded_and_strange_names_ignored() {
-    let valid = parse::<ValidQuery<Sample>>;
+    let valid = parse::<Sample>;
     assert_eq!(valid("amount=7&name=a+b%2b%C3%A4").await, Ok(sample(7, "a b+\u{e4}")));
     assert_eq!(valid("&&=&%6eame=&a%6Dount=007&_=1&_=2&%ff=%ff&utm").await, Ok(sample(7, "")));
     assert_eq!(valid("amount=7&label=x").await, Ok(sample(7, "x")));
@@ -75,7 +59,7 @@ async fn errors_name_the_parameter() {
         ("amount=18446744073709551616", "`amount` must be a whole number"),
         ("amount=1&unitOf=Wei", "`unitOf` must be `wei`, `gwei` or `ether`"),
     ] {
-        assert_eq!(parse::<ValidQuery<Sample>>(query).await.unwrap_err(), expected, "{query}");
+        assert_eq!(parse::<Sample>(query).await.unwrap_err(), expected, "{query}");
     }
 }
 
@@ -90,7 +74,7 @@ async fn close_names_are_errors() {
         ("lable", "label"),
         ("unit_of", "unitOf"),
     ] {
-        let error = parse::<ValidQuery<Sample>>(&format!("amount=1&{name}=2")).await.unwrap_err();
+        let error = parse::<Sample>(&format!("amount=1&{name}=2")).await.unwrap_err();
         assert_eq!(error, format!("`{name}` {not} `{close}`?"));
     }
 }
@@ -100,10 +84,10 @@ async fn query_has_a_bounded_number_of_parameters() {
     let others = |separator: &str, count| separator.repeat(count);
     for separator in ["&", "&a", "&%26=%3d", "&a=b"] {
         let query = |count| format!("block=7{}", others(separator, count));
-        assert_eq!(parse::<ValidQuery<Other>>(&query(255)).await.unwrap().block, Some(7));
+        assert_eq!(parse::<Other>(&query(255)).await.unwrap().block, Some(7));
         let error = Err("a query may have at most 256 parameters".to_owned());
         for count in [256, 4000] {
-            assert_eq!(parse::<ValidQuery<Other>>(&query(count)).await, error);
+            assert_eq!(parse::<Other>(&query(count)).await, error);
         }
     }
 }

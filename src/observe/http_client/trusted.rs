@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -19,30 +19,20 @@ struct TrustedVerifier {
 }
 
 /// Returns the TLS settings of a client that trusts these certificates, and those of the system if it has any.
-///
-/// # Errors
-///
-/// Fails if a certificate cannot be parsed.
-pub(super) fn tls_config(
-    provider: &Arc<CryptoProvider>,
-    trusted: &[CertificateDer<'static>],
-) -> Result<ClientConfig, Error> {
-    let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
-    let builder = builder.with_safe_default_protocol_versions()?;
-    let roots = match Verifier::new_with_extra_roots(trusted.iter().cloned(), Arc::clone(provider))
-    {
-        Ok(roots) => roots,
-        // A system without certificates, such as an empty container. Nodes without TLS need none; others are refused.
-        Err(_) if trusted.is_empty() => {
-            return Ok(builder
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth());
+pub(super) fn tls_config(trusted: &[CertificateDer<'static>]) -> ClientConfig {
+    // All TLS of the process uses it. It stays the first one that was installed.
+    let _ = ring::default_provider().install_default();
+    let builder = ClientConfig::builder();
+    let provider = Arc::clone(builder.crypto_provider());
+    match Verifier::new_with_extra_roots(trusted.iter().cloned(), provider) {
+        Ok(roots) => {
+            let verifier = Arc::new(TrustedVerifier { roots, trusted: trusted.to_vec() });
+            // Its name warns of verifiers that check less.
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
         }
-        Err(error) => return Err(error),
-    };
-    let verifier = Arc::new(TrustedVerifier { roots, trusted: trusted.to_vec() });
-    // Its name warns of verifiers that check less.
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+        // A system without certificates, such as an empty container. Nodes without TLS need none; others are refused.
+        Err(_) => builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+    }
 }
 
 /// Returns true if the only fault of a certificate is that it is marked as a CA. The verifier checks the dates before.

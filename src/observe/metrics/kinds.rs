@@ -168,33 +168,8 @@ fn load(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Gauge that writes a whole number without a fraction.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct FloatGauge(Gauge<f64, AtomicU64>);
-
-impl FloatGauge {
-    pub(crate) fn set(&self, value: f64) {
-        self.0.set(value);
-    }
-}
-
-impl TypedMetric for FloatGauge {
-    const TYPE: MetricType = MetricType::Gauge;
-}
-
-impl EncodeMetric for FloatGauge {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let value = self.0.get();
-        match value.to_string().parse::<i64>() {
-            Ok(whole) => encoder.encode_gauge(&whole),
-            Err(_) => encoder.encode_gauge(&value),
-        }
-    }
-
-    fn metric_type(&self) -> MetricType {
-        Self::TYPE
-    }
-}
+/// Gauge of a number that may have a fraction.
+pub(crate) type FloatGauge = Gauge<f64, AtomicU64>;
 
 /// Converts an integer to the nearest `f64`.
 pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {

@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::*;
 use crate::api::openapi::ALL_ROUTES;
 use crate::api::routes::Routes;
-use crate::http::address::AddressText;
+use crate::extras::delegation::address::AddressText;
 use crate::http::problem::ProblemBody;
 
 /// Schemas of errors and parameters.
