@@ -16,6 +16,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use strum::VariantNames;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -127,11 +128,7 @@ const HUNG_UP: u8 = 129;
 
 /// Reads the name of a strategy. Its errors name all.
 fn strategy_parser() -> impl TypedValueParser<Value = Strategy> {
-    let all = Strategy::ALL;
-    PossibleValuesParser::new(all.map(Strategy::name)).map(move |name| {
-        let named = all.into_iter().find(|strategy| strategy.name() == name);
-        named.unwrap_or(Strategy::Network)
-    })
+    PossibleValuesParser::new(Strategy::VARIANTS).try_map(|name| name.parse::<Strategy>())
 }
 
 fn extra_commands() -> impl Iterator<Item = (clap::Command, ExtraCommand)> {
