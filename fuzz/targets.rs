@@ -14,7 +14,7 @@ use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::sections;
 use gas_suggestion::fees::{
     self, BaseFeeStep, Block, ChainParameters, FeeHistory, Market, Pricing, PricingError,
-    PricingType, Rewards, SinglePrices, Suggestion, TierColumns, ZeroBaseFee,
+    PricingType, Rewards, SinglePrices, Suggestion, TierColumns,
 };
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::FeeHistoryRequest;
@@ -162,7 +162,7 @@ fn check_averages(market: &Market, blocks: &[Block], pricing: &Pricing) {
 fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
     let Suggestion { pricing_type, base_fee_per_gas, tiers } = market.suggestion;
     let is_legacy =
-        history.newest_known_base_fee() == 0 && pricing.zero_base_fee == ZeroBaseFee::Legacy;
+        history.newest_known_base_fee() == 0 && pricing.zero_base_fee == PricingType::Legacy;
     assert_eq!(pricing_type == PricingType::Legacy, is_legacy);
     let base_fee = market.average_base_fee.max(pricing.base_fee_floor);
     let base_fee = if is_legacy { Some(0) } else { pricing.base_fee_multiplier.apply(base_fee) };

@@ -16,6 +16,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use strum::VariantNames;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -52,21 +53,7 @@ struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service (the default)
-    Serve {
-        /// Node of a chain, without a configuration file; repeatable. The node tells the chain id; URLs of one chain are
-        /// used in order of preference. @FILE: the file has the URL. Default: `GAS_RPC_URL`, several with commas
-        #[arg(long = "rpc-url", value_name = "URL")]
-        rpc_urls: Vec<UrlArgument>,
-        /// Chain by its key or id, from its public endpoints, without a configuration file; repeatable. They are slow, and
-        /// polled at most 30 times a minute
-        #[arg(long = "chain", value_name = "NAME")]
-        chains: Vec<String>,
-        /// Rule that computes the tips of all chains; default: `pricing.strategy` of each
-        #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
-        strategy: Option<Strategy>,
-        #[command(flatten)]
-        listeners: ListenerArgs,
-    },
+    Serve(ServeArgs),
     /// Print what gas costs now, from a running service or a node
     Price(PriceArgs),
     /// Check the configuration and exit
@@ -91,6 +78,23 @@ enum Command {
     },
     /// Print the manual page, in the format of man
     Man,
+}
+
+#[derive(Debug, Default, Args)]
+struct ServeArgs {
+    /// Node of a chain, without a configuration file; repeatable. The node tells the chain id; URLs of one chain are
+    /// used in order of preference. @FILE: the file has the URL. Default: `GAS_RPC_URL`, several with commas
+    #[arg(long = "rpc-url", value_name = "URL")]
+    rpc_urls: Vec<UrlArgument>,
+    /// Chain by its key or id, from its public endpoints, without a configuration file; repeatable. They are slow, and
+    /// polled at most 30 times a minute
+    #[arg(long = "chain", value_name = "NAME")]
+    chains: Vec<String>,
+    /// Rule that computes the tips of all chains; default: `pricing.strategy` of each
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
+    strategy: Option<Strategy>,
+    #[command(flatten)]
+    listeners: ListenerArgs,
 }
 
 /// Reads the arguments of the process, and runs the command. Exit code 0: success; 1: failure while running; 2: invalid
@@ -124,11 +128,7 @@ const HUNG_UP: u8 = 129;
 
 /// Reads the name of a strategy. Its errors name all.
 fn strategy_parser() -> impl TypedValueParser<Value = Strategy> {
-    let all = Strategy::ALL;
-    PossibleValuesParser::new(all.map(Strategy::name)).map(move |name| {
-        let named = all.into_iter().find(|strategy| strategy.name() == name);
-        named.unwrap_or(Strategy::Network)
-    })
+    PossibleValuesParser::new(Strategy::VARIANTS).try_map(|name| name.parse::<Strategy>())
 }
 
 fn extra_commands() -> impl Iterator<Item = (clap::Command, ExtraCommand)> {
@@ -178,21 +178,11 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
 
 impl Cli {
     fn run_command(self, context: &CommandContext<'_>) -> Result<(), CommandError> {
-        let serve_default = || Command::Serve {
-            rpc_urls: Vec::new(),
-            chains: Vec::new(),
-            strategy: None,
-            listeners: ListenerArgs::default(),
-        };
-        match self.command.unwrap_or_else(serve_default) {
+        match self.command.unwrap_or_else(|| Command::Serve(ServeArgs::default())) {
             Command::Price(arguments) => price::run(&arguments, context),
             Command::Completions { shell } => print_completions(shell),
             Command::Man => Ok(print(MANUAL.trim_end())?),
-            Command::Serve { rpc_urls, chains, strategy, listeners } => {
-                let overrides =
-                    Overrides { strategy, ..listeners.overrides(Ipv4Addr::UNSPECIFIED) };
-                serve(load_to_serve(context, &rpc_urls, &chains, overrides)?, None)
-            }
+            Command::Serve(arguments) => serve(load_to_serve(context, &arguments)?, None),
             Command::CheckConfig { print, online } => check_config::run(context, print, online),
             Command::Healthcheck(listeners) => {
                 let config = context.load(&listeners.overrides(Ipv4Addr::UNSPECIFIED))?;
@@ -221,10 +211,10 @@ fn print_completions(shell: Shell) -> Result<(), CommandError> {
 /// the public endpoints of `--chain`.
 fn load_to_serve(
     context: &CommandContext<'_>,
-    rpc_urls: &[UrlArgument],
-    chains: &[String],
-    overrides: Overrides,
+    ServeArgs { rpc_urls, chains, strategy, listeners }: &ServeArgs,
 ) -> Result<Config, CommandError> {
+    let listeners = listeners.overrides(Ipv4Addr::UNSPECIFIED);
+    let overrides = Overrides { strategy: *strategy, ..listeners };
     let nodes = NodeUrls::read(rpc_urls)?;
     let found = match nodes {
         Some(nodes) if chains.is_empty() => return discovery::load(context, &nodes, overrides),
@@ -242,15 +232,12 @@ fn load_to_serve(
 
 /// Runs the service, and `beside` it a task.
 fn serve(config: Config, beside: Option<Task>) -> Result<(), CommandError> {
-    match run_server(config, beside)? {
-        Some(StopSignal::Hangup) => Err(CommandError::HungUp),
-        Some(StopSignal::Terminate | StopSignal::Interrupt) | None => Ok(()),
-    }
+    if run_server(config, beside)? { Err(CommandError::HungUp) } else { Ok(()) }
 }
 
-/// Runs the service until it ends. Returns the signal that ended it.
+/// Runs the service until it ends. Returns true if a SIGHUP ended it.
 #[tokio::main(worker_threads = 2)]
-async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<Option<StopSignal>> {
+async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<bool> {
     let (traces, spans) = traces::init(&config.tracing)?;
     let _logs = logging::init(&config.log, spans)?;
     let mut signals = Signals::listen()?;
@@ -263,22 +250,22 @@ async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<Opti
         server.add_task(task);
     }
     let stop = CancellationToken::new();
-    let mut first = None;
+    let mut is_hung_up = false;
     // The end of the grace period, unless the service has crashed.
     let mut stop_by = None;
     let ended = tokio::select! {
         ended = server.run(stop.clone().cancelled_owned()) => ended,
         // The first signal lets requests in flight finish; a second one stops at once.
         () = async {
-            first = Some(signals.next().await);
+            is_hung_up = signals.is_next_hangup().await;
             stop_by = Instant::now().checked_add(time_to_stop);
             stop.cancel();
-            signals.next().await;
+            signals.is_next_hangup().await;
             stop_by = Some(Instant::now());
         } => Ok(()),
     };
     traces.shutdown(stop_by).await;
-    ended.map(|()| first)
+    ended.map(|()| is_hung_up)
 }
 
 /// Checks whether the service with this listener on this machine is ready.
@@ -310,14 +297,6 @@ struct Signals {
     hangup: Option<Signal>,
 }
 
-/// A signal that stops the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StopSignal {
-    Terminate,
-    Interrupt,
-    Hangup,
-}
-
 impl Signals {
     fn listen() -> anyhow::Result<Self> {
         let terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -327,7 +306,8 @@ impl Signals {
         Ok(Self { terminate, interrupt, hangup })
     }
 
-    async fn next(&mut self) -> StopSignal {
+    /// Waits for the next signal. Returns true if it is SIGHUP.
+    async fn is_next_hangup(&mut self) -> bool {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -335,9 +315,9 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.terminate.recv() => StopSignal::Terminate,
-            _ = self.interrupt.recv() => StopSignal::Interrupt,
-            _ = hangup => StopSignal::Hangup,
+            _ = self.terminate.recv() => false,
+            _ = self.interrupt.recv() => false,
+            _ = hangup => true,
         }
     }
 }

@@ -44,7 +44,7 @@ pub use secret_url::{UpstreamUrl, WebSocketScheme};
 pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
-pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
+pub use upstream::{ForwardProxy, Upstream};
 pub use variables::FILE_VARIABLE;
 
 use keys::{CHAIN_TABLE, KnownKeys};

@@ -20,7 +20,7 @@ pub(crate) mod single_price;
 pub mod statistics;
 mod tiers;
 
-pub(crate) use amount::Wei;
+pub use amount::Wei;
 pub use base_fee_rule::{BaseFeeRule, FittedRule};
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, MIN_ASKS, Target};
@@ -33,14 +33,15 @@ pub use market::{
 };
 pub use pricing::percentile_numbers;
 pub use pricing::{
-    FAIR_PERCENTILE, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
-    Strategy, TierColumns, ZeroBaseFee, column_of,
+    FAIR_PERCENTILE, GRADED_PERCENTILES, Multiplier, Pricing, RewardPercentiles, Strategy,
+    TierColumns, column_of,
 };
 pub use single_price::{BaseFeeStep, HeldBaseFee, SinglePrices};
 pub use tiers::{TierName, Tiers};
 
 /// Reason why a valid fee history yields no suggestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum PricingError {
     /// No block has a usable reward and there is no floor: a tip would be a guess.
     #[error("no block has a usable reward and there is no priority fee floor")]
@@ -57,11 +58,7 @@ impl PricingError {
     /// Label of the reason, from a closed list.
     #[must_use]
     pub fn reason(self) -> &'static str {
-        match self {
-            Self::NoRewards => "no_rewards",
-            Self::Overflow => "overflow",
-            Self::AboveMaximum => "above_maximum",
-        }
+        self.into()
     }
 }
 
@@ -84,13 +81,17 @@ pub fn price(
     let average_reward = average_rewards(window, pricing.tier_columns())?;
     let calibrated = match pricing.strategy {
         Strategy::Network => None,
-        Strategy::Calibrated => calibrated_tips(entries, pricing),
+        Strategy::Calibrated => pricing.targets.try_map(|target| calibrated::tip(entries, target)),
     };
     let (strategy, base_fee, tips) = match calibrated {
-        Some(tips) => (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), tips),
+        Some(Tiers { low, medium, high }) => {
+            let base_fee = average_base_fee.max(newest_known_base_fee);
+            let tips = Tips { low, medium: Some(medium), high: Some(high) };
+            (Strategy::Calibrated, base_fee, tips)
+        }
         None => (Strategy::Network, average_base_fee, network_tips(window, pricing)?),
     };
-    let suggestion = suggest(history, base_fee, tips.tiers, pricing)?;
+    let suggestion = suggest(history, base_fee, tips.with_floor(pricing)?, pricing)?;
     let Tiers { medium, high, .. } = suggestion.tiers.map(|tier| {
         let denominators = chain_parameters.denominators?;
         let minimum_tip = pricing.priority_fee_floor;
@@ -106,7 +107,8 @@ pub fn price(
         floors_applied: FloorsApplied {
             base_fee: suggestion.pricing_type == PricingType::Eip1559
                 && base_fee < pricing.base_fee_floor,
-            priority_fee: tips.is_floor_applied,
+            priority_fee: pricing.has_priority_fee_floor()
+                && tips.medium.is_none_or(|tip| tip < pricing.priority_fee_floor),
         },
         floors_above_market: FloorsAboveMarket {
             // After an activation the average still has zeros.
@@ -157,23 +159,40 @@ fn suggest(
 /// Detects the fee mechanism (network document, section 4.1): if the newest known base fee is 0, EIP-1559 is not
 /// active, except on a chain whose base fee is configured to be really 0.
 fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
-    match (history.newest_known_base_fee(), pricing.zero_base_fee) {
-        (0, ZeroBaseFee::Legacy) => PricingType::Legacy,
+    match history.newest_known_base_fee() {
+        0 => pricing.zero_base_fee,
         _ => PricingType::Eip1559,
     }
 }
 
-/// Tips of a strategy, in wei per gas.
+/// Tips that a strategy computes, in wei per gas, before the floor.
 struct Tips {
-    /// In ascending order.
-    tiers: Tiers<u128>,
-    /// True if medium is the floor because the computed tip is lower or unknown.
-    is_floor_applied: bool,
+    low: u128,
+    /// `None`: no block has a usable reward.
+    medium: Option<u128>,
+    /// `None`: the medium tip times its factor.
+    high: Option<u128>,
 }
 
-/// The network's rule: average rewards, with zeros for empty blocks as nodes return them. Without a usable reward all tips
-/// are the floor. The low tip is not part of the rule: it is the lowest reward that the window's blocks were paid, in the
-/// column of the medium tip.
+impl Tips {
+    /// Returns the tips in ascending order, none below the floor. Without a usable reward medium is the floor.
+    fn with_floor(&self, pricing: &Pricing) -> Result<Tiers<u128>, PricingError> {
+        let floor = pricing.priority_fee_floor;
+        if self.medium.is_none() && !pricing.has_priority_fee_floor() {
+            return Err(PricingError::NoRewards);
+        }
+        let medium = self.medium.unwrap_or_default().max(floor);
+        let high = match self.high {
+            // A row whose second percentile is below its first is malformed. It must not push high below medium.
+            Some(high) => high.max(medium),
+            None => pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?,
+        };
+        Ok(Tiers { low: self.low.max(floor).min(medium), medium, high })
+    }
+}
+
+/// The network's rule: average rewards, with zeros for empty blocks as nodes return them. The low tip is not part of the
+/// rule: it is the lowest reward that the window's blocks were paid, in the column of the medium tip.
 fn network_tips(window: &[Block], pricing: &Pricing) -> Result<Tips, PricingError> {
     let columns = match pricing.strategy {
         Strategy::Network => pricing.tier_columns(),
@@ -181,41 +200,11 @@ fn network_tips(window: &[Block], pricing: &Pricing) -> Result<Tips, PricingErro
         Strategy::Calibrated => pricing.tier_columns().for_network_rule(),
     };
     let average = average_rewards(window, columns)?;
-    let (medium, is_floor_applied) = apply_floor(average.map(|reward| reward.medium), pricing)?;
-    let high = if columns.high.is_some() {
-        // A row whose second percentile is below its first is malformed. It must not push high below medium.
-        average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
-    } else {
-        pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
-    };
-    let lowest = paid_rewards(window, columns.medium).min();
-    let low = lowest.unwrap_or_default().max(pricing.priority_fee_floor).min(medium);
-    Ok(Tips { tiers: Tiers { low, medium, high }, is_floor_applied })
-}
-
-/// The calibrated strategy: each tier has its own target. `None` while too few asks are known.
-fn calibrated_tips(entries: &[EntryBlock], pricing: &Pricing) -> Option<Tips> {
-    let floor = pricing.priority_fee_floor;
-    let needed = pricing.targets.try_map(|target| calibrated::tip(entries, target))?;
-    let medium = needed.medium.max(floor);
-    let low = needed.low.max(floor).min(medium);
-    Some(Tips {
-        tiers: Tiers { low, medium, high: needed.high.max(medium) },
-        is_floor_applied: pricing.has_priority_fee_floor() && needed.medium < floor,
+    Ok(Tips {
+        low: paid_rewards(window, columns.medium).min().unwrap_or_default(),
+        medium: average.map(|reward| reward.medium),
+        high: columns.high.map(|_| average.and_then(|reward| reward.high).unwrap_or_default()),
     })
-}
-
-/// Returns the tip, and whether it is the floor because the computed tip is lower or unknown.
-fn apply_floor(
-    priority_fee: Option<u128>,
-    pricing: &Pricing,
-) -> Result<(u128, bool), PricingError> {
-    let (floor, is_floor) = (pricing.priority_fee_floor, pricing.has_priority_fee_floor());
-    match priority_fee {
-        Some(tip) => Ok((tip.max(floor), is_floor && tip < floor)),
-        None if is_floor => Ok((floor, true)),
-        None => Err(PricingError::NoRewards),
-    }
 }
 
 /// Returns true if the floor is more than ten times the market's amount.
@@ -252,12 +241,9 @@ fn average_rewards(
     columns: TierColumns,
 ) -> Result<Option<AverageReward>, PricingError> {
     let column_average = |column| average(blocks.iter().filter_map(|block| block.reward(column)));
-    let Some(medium) = column_average(columns.medium)? else { return Ok(None) };
-    let high = match columns.high {
-        Some(column) => column_average(column)?,
-        None => None,
-    };
-    Ok(Some(AverageReward { medium, high }))
+    let medium = column_average(columns.medium)?;
+    let high = columns.high.map(column_average).transpose()?.flatten();
+    Ok(medium.map(|medium| AverageReward { medium, high }))
 }
 
 /// Returns the average, rounded down; `None` without amounts.

@@ -6,10 +6,10 @@
 
 use gas_suggestion::extras::horizon::estimator::{Cell, HorizonFees, all_cells};
 use gas_suggestion::fees::statistics::{mean, wilson_interval};
-use gas_suggestion::fees::{ChainParameters, EntryBlock, Pricing, PricingType};
+use gas_suggestion::fees::{ChainParameters, EntryBlock, Pricing, PricingType, Wei};
 use serde::Serialize;
 
-use crate::measures::{Evaluator, Wei, percentiles, ratio, share};
+use crate::measures::{Evaluator, percentiles, ratio, share};
 
 /// Grade of one cell: `within` is its number of blocks. docs/pricing.md explains the measures.
 #[derive(Debug, Serialize)]

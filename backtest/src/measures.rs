@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 
 use anyhow::ensure;
 use gas_suggestion::fees::statistics::{Share, mean, nearest_rank};
-use gas_suggestion::fees::{EntryBlock, FAIR_PERCENTILE, GRADED_PERCENTILES, Target, Tier};
-use serde::{Serialize, Serializer};
+use gas_suggestion::fees::{EntryBlock, FAIR_PERCENTILE, GRADED_PERCENTILES, Target, Tier, Wei};
+use serde::Serialize;
 
 use crate::base_fees;
 use crate::estimators::{Estimator, EstimatorQuote};
@@ -30,16 +30,6 @@ pub const SOON_BLOCKS: usize = 5;
 
 /// Number of blocks after the head that every quote needs.
 pub const HORIZON_BLOCKS: usize = 25;
-
-/// An amount, a decimal string in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wei(pub u128);
-
-impl Serialize for Wei {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(&self.0)
-    }
-}
 
 /// Measures of one estimator, which docs/pricing.md explains. Shares are from 0 to 1. `None`: not computable.
 #[derive(Debug, Serialize)]

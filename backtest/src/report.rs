@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table};
+use gas_suggestion::fees::Wei;
 use gas_suggestion::fees::gwei::rounded_gwei;
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use serde::Serialize;
 use crate::estimators::Estimator;
 use crate::horizon::{self, HorizonScore};
 use crate::measures::{
-    Evaluator, FULL_GAS_USED_RATIO, HORIZON_BLOCKS, REALISED_PERCENTILE, SOON_BLOCKS, Score, Wei,
+    Evaluator, FULL_GAS_USED_RATIO, HORIZON_BLOCKS, REALISED_PERCENTILE, SOON_BLOCKS, Score,
 };
 use crate::recording::Recording;
 

@@ -21,6 +21,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
+    let node = |at, lasts, node, kind| fault(at, lasts, What::Node(0, node, kind));
     let step = |milliseconds| vec![fault(100, 0, What::Redis(RedisFault::Steps(milliseconds)))];
     let garbled = |garbled| vec![fault(100, 60, What::Redis(RedisFault::Garbles(garbled)))];
     let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 33] = [
@@ -28,18 +29,14 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "a node asks for a pause that is longer than max_age",
             1,
             chain(2000, 1, 1),
-            vec![fault(
-                100,
-                20,
-                What::Node(0, 0, NodeFault::RateLimited(RateLimit::RetryAfter(90))),
-            )],
+            vec![node(100, 20, 0, NodeFault::RateLimited(RateLimit::RetryAfter(90)))],
         ),
         (
             "the machine stands still during a call",
             1,
             chain(2000, 1, 1),
             vec![
-                fault(100, 90, What::Node(0, 0, NodeFault::Slow(500))),
+                node(100, 90, 0, NodeFault::Slow(500)),
                 fault(120, 40, What::Freeze),
                 fault(121, 40, What::Freeze),
                 fault(122, 40, What::Freeze),
@@ -49,7 +46,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "the machine stands still while a poll waits for the third node",
             1,
             chain(500, 3, 3),
-            vec![fault(100, 80, What::Node(0, 1, NodeFault::Silent)), fault(130, 40, What::Freeze)],
+            vec![node(100, 80, 1, NodeFault::Silent), fault(130, 40, What::Freeze)],
         ),
         (
             "a replica gets a block from a node whose header was read long ago",
@@ -62,24 +59,21 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             1,
             chain(250, 3, 1),
             vec![
-                fault(90, 90, What::Node(0, 2, NodeFault::Slow(200))),
-                fault(100, 60, What::Node(0, 0, NodeFault::HeadAhead(100))),
+                node(90, 90, 2, NodeFault::Slow(200)),
+                node(100, 60, 0, NodeFault::HeadAhead(100)),
             ],
         ),
         (
             "the only node loses its blocks",
             1,
             chain(2000, 1, 1),
-            vec![fault(100, 60, What::Node(0, 0, NodeFault::Syncing))],
+            vec![node(100, 60, 0, NodeFault::Syncing)],
         ),
         (
             "the only node loses its blocks after it has answered null",
             1,
             chain(500, 1, 1),
-            vec![
-                fault(100, 90, What::Node(0, 0, NodeFault::Syncing)),
-                fault(109, 60, What::Node(0, 0, NodeFault::NullResult)),
-            ],
+            vec![node(100, 90, 0, NodeFault::Syncing), node(109, 60, 0, NodeFault::NullResult)],
         ),
         (
             "the only node gets all its blocks between a reply and its header",
@@ -87,26 +81,23 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             chain(2000, 1, 1),
             vec![
                 fault(136, 33, What::Kill(1)),
-                fault(138, 72, What::Node(0, 0, NodeFault::Syncing)),
-                fault(190, 12, What::Node(0, 0, NodeFault::Dropped)),
+                node(138, 72, 0, NodeFault::Syncing),
+                node(190, 12, 0, NodeFault::Dropped),
             ],
         ),
         (
             "the only node syncs and returns no header",
             1,
             chain(2000, 1, 1),
-            vec![
-                fault(100, 300, What::Node(0, 0, NodeFault::Syncing)),
-                fault(150, 200, What::Node(0, 0, NodeFault::NoHeader)),
-            ],
+            vec![node(100, 300, 0, NodeFault::Syncing), node(150, 200, 0, NodeFault::NoHeader)],
         ),
         (
             "the only node syncs and answers slowly as a replica starts",
             1,
             chain(12_000, 1, 1),
             vec![
-                fault(36, 52, What::Node(0, 0, NodeFault::Syncing)),
-                fault(55, 82, What::Node(0, 0, NodeFault::Slow(1102))),
+                node(36, 52, 0, NodeFault::Syncing),
+                node(55, 82, 0, NodeFault::Slow(1102)),
                 fault(61, 3, What::Kill(0)),
             ],
         ),
@@ -115,9 +106,9 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             1,
             chain(2000, 1, 1),
             vec![
-                fault(55, 15, What::Node(0, 0, NodeFault::NoHeader)),
+                node(55, 15, 0, NodeFault::NoHeader),
                 fault(61, 3, What::Kill(0)),
-                fault(75, 80, What::Node(0, 0, NodeFault::Syncing)),
+                node(75, 80, 0, NodeFault::Syncing),
             ],
         ),
         (
@@ -125,15 +116,15 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             3,
             chain(1000, 4, 3),
             vec![
-                fault(366, 60, What::Node(0, 2, NodeFault::HighBaseFees)),
-                fault(373, 55, What::Node(0, 0, NodeFault::HeadBehind(3))),
+                node(366, 60, 2, NodeFault::HighBaseFees),
+                node(373, 55, 0, NodeFault::HeadBehind(3)),
             ],
         ),
         (
             "a replica polls a node that lags, after long",
             2,
             chain(12_000, 1, 1),
-            vec![fault(480, 118, What::Node(0, 0, NodeFault::Lag(17)))],
+            vec![node(480, 118, 0, NodeFault::Lag(17))],
         ),
         (
             "a chain that has halted is reorganised",
@@ -148,15 +139,15 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "the only node becomes another chain's",
             1,
             chain(2000, 1, 1),
-            vec![fault(100, 60, What::Node(0, 0, NodeFault::WrongChain))],
+            vec![node(100, 60, 0, NodeFault::WrongChain)],
         ),
         (
             "a spare lies after one hiccup of the first node",
             1,
             chain(1000, 2, 1),
             vec![
-                fault(100, 100, What::Node(0, 1, NodeFault::HeadAhead(1_000_000))),
-                fault(120, 2, What::Node(0, 0, NodeFault::Silent)),
+                node(100, 100, 1, NodeFault::HeadAhead(1_000_000)),
+                node(120, 2, 0, NodeFault::Silent),
             ],
         ),
         ("the machine sleeps", 1, chain(12_000, 1, 1), vec![fault(180, 600, What::Sleep)]),
@@ -170,10 +161,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "the machine sleeps while the only node refuses calls",
             1,
             chain(1000, 1, 1),
-            vec![
-                fault(100, 660, What::Node(0, 0, NodeFault::Refused)),
-                fault(102, 600, What::Sleep),
-            ],
+            vec![node(100, 660, 0, NodeFault::Refused), fault(102, 600, What::Sleep)],
         ),
         (
             "the machine of replicas sleeps",
@@ -191,10 +179,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "a virtual machine is paused while the only node refuses calls",
             1,
             chain(12_000, 1, 1),
-            vec![
-                fault(100, 640, What::Node(0, 0, NodeFault::Refused)),
-                fault(101, 600, What::Pause(4)),
-            ],
+            vec![node(100, 640, 0, NodeFault::Refused), fault(101, 600, What::Pause(4))],
         ),
         (
             "the virtual machine of replicas is paused",

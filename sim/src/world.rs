@@ -469,7 +469,7 @@ fn events(plan: &Plan) -> Vec<(Duration, usize, bool)> {
     events
 }
 
-async fn answer(app: &App, request: Request<Body>) -> (StatusCode, HeaderMap, Value) {
+pub async fn answer(app: &App, request: Request<Body>) -> (StatusCode, HeaderMap, Value) {
     let (parts, body) = app.respond(request).await.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
@@ -480,7 +480,7 @@ async fn answer(app: &App, request: Request<Body>) -> (StatusCode, HeaderMap, Va
     (parts.status, parts.headers, body)
 }
 
-fn get(path: &str) -> Request<Body> {
+pub fn get(path: &str) -> Request<Body> {
     Request::get(path).header("host", "gas.sim").body(Body::empty()).expect("a request")
 }
 

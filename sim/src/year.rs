@@ -8,8 +8,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Response, StatusCode};
 use bytes::Bytes;
 use fastrand::Rng;
 use futures_util::FutureExt;
@@ -20,13 +19,13 @@ use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 use gas_suggestion::nodes::{Error, NodeTransport};
 use gas_suggestion::server::Service;
-use http_body_util::BodyExt;
 use reqwest::Url;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::node::Call;
+use crate::world::{answer, get};
 
 const GAS_LIMIT: u128 = 60_000_000;
 /// Times at which the chains change.
@@ -294,8 +293,8 @@ impl Year {
         since: u64,
         wrong: &mut Vec<String>,
     ) -> Option<u64> {
-        let (status, market) = get(app, &format!("/v1/c{index}/fee-market")).await;
-        let (_, chains) = get(app, "/v1/chains").await;
+        let (status, _, market) = answer(app, get(&format!("/v1/c{index}/fee-market"))).await;
+        let (_, _, chains) = answer(app, get("/v1/chains")).await;
         let newest = market["newest_block"].as_u64();
         let mut check = |holds: bool, what: &str, shown: &Value| {
             if !holds {
@@ -336,19 +335,6 @@ impl Year {
         check(is_timed || since <= SETTLED, "block time", &chains[index]["block_time_ms"]);
         Some(head - newest)
     }
-}
-
-async fn get(app: &App, path: &str) -> (StatusCode, Value) {
-    let request = Request::get(path).header("host", "gas.sim").body(Body::empty());
-    let response = app.respond(request.expect("a request")).await;
-    let status = response.status();
-    let body = response
-        .into_body()
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default();
-    (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
 /// Lines of the log.

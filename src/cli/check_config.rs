@@ -11,7 +11,6 @@ use crate::assembly::{CommandContext, CommandError};
 use crate::config::{Chain, Config, Overrides};
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, FeeHistory};
-use crate::nodes as upstream;
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
 use crate::observe::traces;
 
@@ -75,18 +74,13 @@ async fn check_upstreams(config: &Config) -> anyhow::Result<()> {
     });
     let (mut results, services) = tokio::join!(join_all(nodes), join_all(services));
     results.extend(services);
-    let count = results.len();
-    let mut failed: usize = 0;
-    for result in results {
-        let line = result.unwrap_or_else(|problem| {
-            failed = failed.saturating_add(1);
-            problem
-        });
-        super::print(&line)?;
+    for result in &results {
+        let (Ok(line) | Err(line)) = result;
+        super::print(line)?;
     }
-    match failed {
+    match results.iter().filter(|result| result.is_err()).count() {
         0 => Ok(()),
-        failed => bail!("{failed} of {count} upstreams cannot be used"),
+        failed => bail!("{failed} of {} upstreams cannot be used", results.len()),
     }
 }
 
@@ -102,32 +96,20 @@ async fn check_node(chain: &Chain, index: usize, node: &UpstreamNode) -> Result<
         format!("chains.{}.read_urls[{}]", chain.key, position.unwrap_or_default())
     };
     let reply = node.fee_history(&FeeHistoryRequest::new(&chain.pricing), DEADLINE).await;
-    match reply {
-        Ok(history) => match describe(&history, chain) {
-            Ok(found) => Ok(format!("{name}: chain id {}, {found}", chain.chain_id)),
-            Err(problem) => Err(format!("{name}: FAILED: {problem}")),
-        },
-        Err(error) => Err(format!("{name}: FAILED: {}", error_chain(&error))),
+    let found = reply.map_err(anyhow::Error::from).and_then(|history| describe(&history, chain));
+    match found {
+        Ok(found) => Ok(format!("{name}: chain id {}, {found}", chain.chain_id)),
+        Err(error) => Err(format!("{name}: FAILED: {error:#}")),
     }
 }
 
-/// Formats an error with its causes on one line.
-fn error_chain(error: &upstream::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-fn describe(history: &FeeHistory, chain: &Chain) -> Result<String, String> {
+fn describe(history: &FeeHistory, chain: &Chain) -> anyhow::Result<String> {
     let parameters = fees::ChainParameters::from_pricing(&chain.pricing);
-    let market = fees::price(history, &[], &chain.pricing, &parameters)
-        .map_err(|error| error.to_string())?;
-    let newest = history.newest_block();
-    let base_fee = history.newest_known_base_fee();
-    let tip = market.suggestion.tiers.medium.max_priority_fee_per_gas;
+    let market = fees::price(history, &[], &chain.pricing, &parameters)?;
+    let base_fee = rounded_gwei(history.newest_known_base_fee());
+    let tip = rounded_gwei(market.suggestion.tiers.medium.max_priority_fee_per_gas);
+    let (count, newest) = (history.blocks().len(), history.newest_block());
     Ok(format!(
-        "{} blocks up to {newest}, base fee {} gwei, medium tip {} gwei by the network's rule",
-        history.blocks().len(),
-        rounded_gwei(base_fee),
-        rounded_gwei(tip)
+        "{count} blocks up to {newest}, base fee {base_fee} gwei, medium tip {tip} gwei by the network's rule"
     ))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use futures_util::future::join_all;
 use serde_json::json;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use crate::assembly::{CommandContext, CommandError, UrlArgument};
 use crate::config::{Config, Overrides, URL_VARIABLE, Upstream, UpstreamUrl};
@@ -49,20 +49,12 @@ impl NodeUrls {
     }
 }
 
-/// Result of asking the nodes.
-#[derive(Debug)]
-struct FoundChains {
-    /// Chains in ascending order of chain id, with their URLs in the given order.
-    chains: Vec<(u64, Vec<UpstreamUrl>)>,
-    /// Sentences about the nodes that gave no chain id.
-    notes: Vec<String>,
-}
-
 /// A node of the command line.
 struct AskedNode<'a> {
     /// Name in messages. The URL may contain a key.
     name: String,
     url: &'a UpstreamUrl,
+    client: StatelessNodeClient,
     /// The chain id, or why the last attempt has failed; `None` before the first response.
     answer: RefCell<Option<Result<u64, NodeFailure>>>,
 }
@@ -81,36 +73,40 @@ pub(super) fn load(
     mut overrides: Overrides,
 ) -> Result<Config, CommandError> {
     let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
-    let found = find_chains(nodes, &upstream)?;
-    overrides.chains = found.chains;
+    let (chains, notes) = find_chains(nodes, &upstream)?;
+    overrides.chains = chains.into_iter().collect();
     overrides.chains_from = nodes.source;
     let mut config = context.load(&overrides)?;
-    config.notes.extend(found.notes);
+    config.notes.extend(notes);
     Ok(config)
 }
 
-/// Asks each node for its chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are
-/// left out if another one has. One whose URL or key is wrong is not waited for.
+/// Asks each node for its chain id. Returns the URLs of each chain in the given order, and sentences about the nodes that
+/// gave no chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are left out if
+/// another one has. One whose URL or key is wrong is not waited for.
 ///
 /// # Errors
 ///
 /// Fails if no node gives a valid chain id within 15 s. The error names nodes by their position.
-fn find_chains(nodes: &NodeUrls, upstream: &Upstream) -> anyhow::Result<FoundChains> {
+fn find_chains(
+    nodes: &NodeUrls,
+    upstream: &Upstream,
+) -> anyhow::Result<(BTreeMap<u64, Vec<UpstreamUrl>>, Vec<String>)> {
     let NodeUrls { source, urls } = nodes;
-    let name = |index: usize| match urls.len() {
-        1 => format!("the node of {source}"),
-        _ => format!("the node of {source} number {}", index + 1),
-    };
-    let nodes: Vec<_> = urls
-        .iter()
-        .enumerate()
-        .map(|(index, url)| AskedNode { name: name(index), url, answer: RefCell::default() })
-        .collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let waited = runtime.context("cannot start the runtime")?.block_on(ask_all(&nodes, upstream));
+    let asked = urls.iter().enumerate().map(|(index, url)| {
+        let name = match urls.len() {
+            1 => format!("the node of {source}"),
+            _ => format!("the node of {source} number {}", index + 1),
+        };
+        let client = StatelessNodeClient::new(url.clone(), upstream);
+        let client = client.context("cannot set up the HTTP client")?;
+        Ok(AskedNode { name, url, client, answer: RefCell::default() })
+    });
+    let nodes = asked.collect::<anyhow::Result<Vec<_>>>()?;
+    let waited = ask_all(&nodes);
     let mut chains: BTreeMap<u64, Vec<UpstreamUrl>> = BTreeMap::new();
     let mut failures = Vec::new();
-    for AskedNode { name, url, answer } in nodes {
+    for AskedNode { name, url, answer, .. } in nodes {
         let reason = match answer.into_inner() {
             Some(Ok(chain_id)) => {
                 chains.entry(chain_id).or_default().push(url.clone());
@@ -125,33 +121,33 @@ fn find_chains(nodes: &NodeUrls, upstream: &Upstream) -> anyhow::Result<FoundCha
         bail!(failures.join("\n"));
     }
     let left_out = failures.iter().map(|failure| format!("{failure}; the service runs without it"));
-    Ok(FoundChains { chains: chains.into_iter().collect(), notes: left_out.collect() })
+    Ok((chains, left_out.collect()))
 }
 
 /// Asks all nodes until each has answered, or the time is over. Returns the time that it took.
-async fn ask_all(nodes: &[AskedNode<'_>], upstream: &Upstream) -> Duration {
+#[tokio::main(flavor = "current_thread")]
+async fn ask_all(nodes: &[AskedNode<'_>]) -> Duration {
     let start = Instant::now();
-    let patience = async {
-        sleep_until(start + PATIENCE).await;
-        while !nodes.iter().any(AskedNode::has_answered) {
+    let time_out = async {
+        let mut is_noticed = false;
+        loop {
             sleep(RETRY_INTERVAL).await;
+            let waited = start.elapsed();
+            let are_known = nodes.iter().all(|node| node.answer.borrow().is_some());
+            let is_late = waited >= PATIENCE / 2 || are_known && waited >= NOTICE_AFTER;
+            if is_late && !is_noticed {
+                is_noticed = true;
+                tell(nodes);
+            }
+            let suffices = nodes.iter().any(AskedNode::has_answered);
+            if waited >= DEADLINE || waited >= PATIENCE && suffices {
+                return;
+            }
         }
     };
-    let notice = async {
-        sleep(NOTICE_AFTER).await;
-        while nodes.iter().any(|node| node.answer.borrow().is_none())
-            && start.elapsed() < PATIENCE / 2
-        {
-            sleep(RETRY_INTERVAL).await;
-        }
-        tell(nodes);
-        std::future::pending::<()>().await;
-    };
-    let all = join_all(nodes.iter().map(|node| node.ask(upstream)));
     tokio::select! {
-        _ = timeout_at(start + DEADLINE, all) => {}
-        () = patience => {}
-        () = notice => {}
+        _ = join_all(nodes.iter().map(AskedNode::ask)) => {}
+        () = time_out => {}
     }
     start.elapsed()
 }
@@ -159,13 +155,11 @@ async fn ask_all(nodes: &[AskedNode<'_>], upstream: &Upstream) -> Duration {
 /// Writes what the command waits for to standard error, because the log begins later.
 fn tell(nodes: &[AskedNode<'_>]) {
     let waiting = nodes.iter().filter(|node| !node.has_answered());
-    let names: Vec<_> = waiting
-        .map(|AskedNode { name, answer, .. }| match &*answer.borrow() {
-            Some(Err(failure)) => format!("{name} ({:#})", failure.error),
-            _ => name.clone(),
-        })
-        .collect();
-    let (names, seconds) = (names.join(", "), DEADLINE.as_secs());
+    let names = waiting.map(|AskedNode { name, answer, .. }| match &*answer.borrow() {
+        Some(Err(failure)) => format!("{name} ({:#})", failure.error),
+        _ => name.clone(),
+    });
+    let (names, seconds) = (names.collect::<Vec<_>>().join(", "), DEADLINE.as_secs());
     // A closed standard error is no reason to end.
     let _ = writeln!(
         std::io::stderr(),
@@ -179,17 +173,9 @@ impl AskedNode<'_> {
     }
 
     /// Asks until the node answers.
-    async fn ask(&self, upstream: &Upstream) {
-        let client = match StatelessNodeClient::new(self.url.clone(), upstream) {
-            Ok(client) => client,
-            Err(error) => {
-                let error = anyhow::Error::from(error).context("cannot set up the HTTP client");
-                self.answer.replace(Some(Err(NodeFailure { error, is_lasting: true })));
-                return;
-            }
-        };
+    async fn ask(&self) {
         loop {
-            let answer = read_chain_id(&client).await;
+            let answer = read_chain_id(&self.client).await;
             let is_final = answer.as_ref().map_or_else(|failure| failure.is_lasting, |_| true);
             self.answer.replace(Some(answer));
             if is_final {

@@ -61,30 +61,31 @@ enum Source {
 /// Fails if the service or the node does not answer, does not know the chain, or has no price of a chain.
 pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<(), CommandError> {
     let source = Source::new(arguments, context)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
-    let printed: anyhow::Result<()> = runtime.block_on(async {
-        let chain = arguments.chain.as_deref();
-        let mut markets = Ok(source.markets(chain).await?);
-        loop {
-            match markets {
-                Ok(markets) => {
-                    // A reader that has closed the pipe wants no more.
-                    if !super::print_to_reader(&describe(&markets, arguments.json))? {
-                        return Ok(());
-                    }
-                    if !arguments.watch {
-                        return check_complete(&markets);
-                    }
+    Ok(print_prices(arguments, &source)?)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn print_prices(arguments: &PriceArgs, source: &Source) -> anyhow::Result<()> {
+    let chain = arguments.chain.as_deref();
+    let mut markets = Ok(source.markets(chain).await?);
+    loop {
+        match markets {
+            Ok(markets) => {
+                let shown = if arguments.json { markets.to_string() } else { table(&markets) };
+                // A reader that has closed the pipe wants no more.
+                if !super::print_to_reader(&shown)? {
+                    return Ok(());
                 }
-                // The service may come back.
-                Err(error) => super::print_error(&format!("{error:#}")),
+                if !arguments.watch {
+                    return check_complete(&markets);
+                }
             }
-            tokio::time::sleep(WATCH_INTERVAL).await;
-            markets = source.markets(chain).await;
+            // The service may come back.
+            Err(error) => super::print_error(&format!("{error:#}")),
         }
-    });
-    Ok(printed?)
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        markets = source.markets(chain).await;
+    }
 }
 
 /// Fails if a chain has no price.
@@ -102,10 +103,6 @@ fn as_list(markets: &Value) -> &[Value] {
 
 fn is_without_price(market: &Value) -> bool {
     market.get("expected_price_per_gas").is_none()
-}
-
-fn describe(markets: &Value, is_json: bool) -> String {
-    if is_json { markets.to_string() } else { table(markets) }
 }
 
 impl Source {
@@ -138,29 +135,20 @@ impl Source {
                 Ok(with_missing(as_list(&markets), as_list(&chains)))
             }
             Self::Nodes(config) => {
-                let is_named = |name: &str, known: &Chain| {
-                    name == known.key || name == known.chain_id.to_string()
-                };
+                if let Some(name) = chain {
+                    let is_named =
+                        |known: &&Chain| name == known.key || name == known.chain_id.to_string();
+                    let known = config.chains.iter().find(is_named);
+                    return ask_node(config, known.context("the nodes serve other chains")?).await;
+                }
                 let mut markets = Vec::new();
                 for known in &config.chains {
-                    if chain.is_none_or(|name| is_named(name, known)) {
-                        match ask_node(config, known).await {
-                            Err(error) if chain.is_none() => {
-                                let reason = format!("{error:#}");
-                                markets.push(missing(
-                                    &json!(known.key),
-                                    &json!(known.chain_id),
-                                    &reason,
-                                ));
-                            }
-                            market => markets.push(market?),
-                        }
-                    }
+                    let market = ask_node(config, known).await;
+                    markets.push(market.unwrap_or_else(|error| {
+                        missing(&json!(known.key), &json!(known.chain_id), &format!("{error:#}"))
+                    }));
                 }
-                match chain {
-                    Some(_) => markets.pop().context("the nodes serve other chains"),
-                    None => Ok(json!(markets)),
-                }
+                Ok(json!(markets))
             }
         }
     }

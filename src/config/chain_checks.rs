@@ -24,18 +24,17 @@ impl Chain {
             return None;
         }
         let Self { key, chain_id, block_time, .. } = self;
-        let mut assumed = Vec::new();
-        if !layers.has(&[CHAINS, key, "block_time"]) {
-            let block_time = format_duration(*block_time);
-            assumed.push(format!("a block takes {block_time} (block_time)"));
-        }
-        if !layers.has(&[CHAINS, key, "pricing", "priority_fee_floor"]) {
-            assumed.push("there is no minimum tip (pricing.priority_fee_floor)".into());
-        }
-        if !layers.has(&[CHAINS, key, "pricing", "base_fee_floor"]) {
-            assumed.push("there is no minimum base fee (pricing.base_fee_floor)".into());
-        }
-        let assumed = assumed.join(", ");
+        let assumptions = [
+            ("block_time", format!("a block takes {}", format_duration(*block_time))),
+            ("pricing.priority_fee_floor", "there is no minimum tip".into()),
+            ("pricing.base_fee_floor", "there is no minimum base fee".into()),
+        ];
+        let assumed = assumptions.iter().filter(|(name, _)| {
+            let path: Vec<_> = [CHAINS, key].into_iter().chain(name.split('.')).collect();
+            !layers.has(&path)
+        });
+        let assumed = assumed.map(|(name, text)| format!("{text} ({name})"));
+        let assumed = assumed.collect::<Vec<_>>().join(", ");
         (!assumed.is_empty()).then(|| {
             format!(
                 "{CHAINS}.{key}: there is no preset for chain id {chain_id}; assumed: {assumed}"
@@ -143,30 +142,21 @@ impl Chain {
         let pricing = &self.pricing;
         let highest_tip = pricing.high_multiplier.apply(pricing.priority_fee_floor);
         let highest_tip = highest_tip.unwrap_or(pricing.priority_fee_floor);
-        for (key, floor, most_key, most) in [
-            (
-                "pricing.base_fee_floor",
-                pricing.base_fee_floor,
-                "pricing.max_base_fee",
-                pricing.max_base_fee,
-            ),
-            (
-                "pricing.priority_fee_floor",
-                highest_tip,
-                "pricing.max_priority_fee",
-                pricing.max_priority_fee,
-            ),
+        for (least, floor, highest, most) in [
+            ("base_fee_floor", pricing.base_fee_floor, "max_base_fee", pricing.max_base_fee),
+            ("priority_fee_floor", highest_tip, "max_priority_fee", pricing.max_priority_fee),
         ] {
             if floor <= most {
                 continue;
             }
-            let others = [key, most_key, "pricing.high_multiplier"];
-            if mistakes.is_configured(key) {
+            let (key, most_key) = (format!("pricing.{least}"), format!("pricing.{highest}"));
+            let others = [key.as_str(), &most_key, "pricing.high_multiplier"];
+            if mistakes.is_configured(&key) {
                 let problem = format!("gives {floor} wei, more than the {most} wei of {most_key}");
-                mistakes.reject_with(key, &others, problem);
+                mistakes.reject_with(&key, &others, problem);
             } else {
                 let allowed = format!("must be at least {floor} wei, as {key} gives");
-                mistakes.reject_with(most_key, &others, allowed);
+                mistakes.reject_with(&most_key, &others, allowed);
             }
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
         let Some(chain) = read_chain(key, table, mistakes) else { continue };
         chain.check(&mut mistakes.section(&[CHAINS, &chain.key]));
         match by_id.get(&chain.chain_id) {
-            Some(other) => reject_same_id(&chain, other, mistakes),
+            Some(other) => reject_same(&chain, other, "chain_id", mistakes),
             None => drop(by_id.insert(chain.chain_id, chain)),
         }
     }
@@ -35,11 +35,9 @@ pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
 fn reject_same_names(chains: &[Chain], mistakes: &mut Mistakes<'_>) {
     let mut by_name: BTreeMap<&str, &Chain> = BTreeMap::new();
     for chain in chains {
-        let Some(other) = by_name.insert(chain.name(), chain) else { continue };
-        let is_configured = mistakes.section(&[CHAINS, &chain.key]).is_configured("name");
-        let [wrong, right] = if is_configured { [chain, other] } else { [other, chain] };
-        let problem = format!("is already the name of {CHAINS}.{}", right.key);
-        mistakes.section(&[CHAINS, &wrong.key]).reject("name", problem);
+        if let Some(other) = by_name.insert(chain.name(), chain) {
+            reject_same(chain, other, "name", mistakes);
+        }
     }
 }
 
@@ -67,10 +65,13 @@ fn read_chain(key: String, mut table: Value, mistakes: &mut Mistakes<'_>) -> Opt
     Some(chain)
 }
 
-fn reject_same_id(chain: &Chain, other: &Chain, mistakes: &mut Mistakes<'_>) {
-    // The one that is set by the file or a variable is the mistake.
-    let is_configured = mistakes.section(&[CHAINS, &chain.key]).is_configured("chain_id");
+/// Reports two chains with the same value of `key`. The one that is set by the file or a variable is the mistake.
+fn reject_same(chain: &Chain, other: &Chain, key: &str, mistakes: &mut Mistakes<'_>) {
+    let is_configured = mistakes.section(&[CHAINS, &chain.key]).is_configured(key);
     let [wrong, right] = if is_configured { [chain, other] } else { [other, chain] };
-    let problem = format!("chain id {} is already used by {CHAINS}.{}", chain.chain_id, right.key);
-    mistakes.section(&[CHAINS, &wrong.key]).reject("chain_id", problem);
+    let problem = match key {
+        "name" => format!("is already the name of {CHAINS}.{}", right.key),
+        _ => format!("chain id {} is already used by {CHAINS}.{}", chain.chain_id, right.key),
+    };
+    mistakes.section(&[CHAINS, &wrong.key]).reject(key, problem);
 }

@@ -148,29 +148,23 @@ impl KnownKeys {
                 .into();
         }
         let near = nearest(name, allowed.iter().copied()).filter(|_| is_public_key(name));
-        let meant = match (near, variable) {
-            (Some(near), Some(variable)) => {
-                // The variable's other levels stay.
+        let near = near.map(|near| match variable {
+            // The variable's other levels stay.
+            Some(variable) => {
                 let mut levels = variable_key(variable);
                 if let Some(level) = levels.get_mut(table.len()) {
                     near.clone_into(level);
                 }
-                Some(levels.join("."))
+                levels.join(".")
             }
-            (Some(near), None) => Some(near.to_owned()),
-            (None, _) => self.find_elsewhere(name, table),
-        };
+            None => near.to_owned(),
+        });
         let allowed = allowed.join(", ");
-        match (meant, variable) {
-            (Some(meant), Some(_)) => {
-                let meant = variable_name(&meant);
-                format!("unknown key; did you mean {meant}? Allowed: {allowed}")
-            }
-            (Some(meant), None) => {
-                format!("unknown key; did you mean `{meant}`? Allowed: {allowed}")
-            }
-            (None, _) => format!("unknown key; allowed: {allowed}"),
-        }
+        let Some(meant) = near.or_else(|| self.find_elsewhere(name, table)) else {
+            return format!("unknown key; allowed: {allowed}");
+        };
+        let meant = if variable.is_some() { variable_name(&meant) } else { format!("`{meant}`") };
+        format!("unknown key; did you mean {meant}? Allowed: {allowed}")
     }
 
     /// Returns a key with this name in another table, of the same chain if `table` is in one.

@@ -171,7 +171,7 @@ impl Overrides {
             for key in chain_keys(merged) {
                 let path = [CHAINS, &key, "pricing", "strategy"];
                 let origin = Origin::Argument("--strategy");
-                merged.merge(ValueTree::at(&path, strategy.name(), &origin));
+                merged.merge(ValueTree::at(&path, <&str>::from(strategy), &origin));
             }
         }
     }

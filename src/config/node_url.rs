@@ -14,9 +14,10 @@ use super::secret_url::{HttpScheme, MIN_KEY_LENGTH, SecretUrl, UrlScheme, encode
 
 /// URL of a node, and the headers of each request to it. In the configuration it is a URL, or
 /// `{ url = "…", headers = { Authorization = "Bearer …" } }`. Values of headers are secrets.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeUrl<S = HttpScheme> {
     url: SecretUrl<S>,
+    /// The values are marked as sensitive, and not printed.
     headers: HeaderMap,
 }
 
@@ -35,13 +36,6 @@ impl<S> NodeUrl<S> {
     /// Returns the headers of each request to the node. Their values are marked as sensitive.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
-    }
-}
-
-impl<S> fmt::Debug for NodeUrl<S> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The values are marked as sensitive, and not printed.
-        out.debug_struct("NodeUrl").field("url", &self.url).field("headers", &self.headers).finish()
     }
 }
 

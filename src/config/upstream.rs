@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-use super::secret_url::{HttpScheme, SecretUrl, UrlScheme};
+use super::secret_url::UpstreamUrl;
 
 /// Way of requests to upstreams.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -30,19 +30,7 @@ pub enum ForwardProxy {
     /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment decide.
     Environment,
     /// All requests go through this proxy, those to `https://` URLs by `CONNECT`.
-    Url(ProxyUrl),
-}
-
-/// URL of a forward proxy.
-pub type ProxyUrl = SecretUrl<ProxyScheme>;
-
-/// `http` and `https`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProxyScheme {}
-
-impl UrlScheme for ProxyScheme {
-    const SCHEMES: &'static [&'static str] = HttpScheme::SCHEMES;
-    const EXPECTED: &'static str = "expected \"off\", \"environment\" or an http:// or https:// URL of a proxy (not shown: it may carry a password)";
+    Url(UpstreamUrl),
 }
 
 impl Upstream {
@@ -57,10 +45,11 @@ impl Upstream {
 
 impl<'de> Deserialize<'de> for ForwardProxy {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        const EXPECTED: &str = "expected \"off\", \"environment\" or an http:// or https:// URL of a proxy (not shown: it may carry a password)";
         match String::deserialize(input)?.trim() {
             "off" => Ok(Self::Off),
             "environment" => Ok(Self::Environment),
-            url => url.parse().map(Self::Url).map_err(D::Error::custom),
+            url => url.parse().map(Self::Url).map_err(|_| D::Error::custom(EXPECTED)),
         }
     }
 }

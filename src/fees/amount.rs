@@ -12,9 +12,9 @@ use utoipa::{PartialSchema, ToSchema};
 const AMOUNT: &str = "an amount such as \"20 gwei\" or \"1 wei\"";
 
 /// An amount in wei, serialised as a decimal string, because most JSON parsers would round a number.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Cow<'_, str>")]
-pub(crate) struct Wei(pub(crate) u128);
+pub struct Wei(pub u128);
 
 impl TryFrom<Cow<'_, str>> for Wei {
     type Error = &'static str;
@@ -77,8 +77,7 @@ pub(crate) fn parse_amount(text: &str) -> Option<u128> {
         "ether" => 18,
         _ => return None,
     };
-    let (value, scale) = parse_decimal(number, decimals)?;
-    value.checked_mul(10_u128.checked_pow(decimals.checked_sub(scale)?)?)
+    parse_decimal(number, decimals)
 }
 
 /// Parses decimal digits without a sign, which `parse` would accept.
@@ -87,20 +86,15 @@ pub(crate) fn parse_digits<T: FromStr>(text: &str) -> Option<T> {
     if is_number { text.parse().ok() } else { None }
 }
 
-/// Parses `"1.25"` into (125, 2): the digits, and the number of decimals, at most `max_scale`.
-pub(super) fn parse_decimal(text: &str, max_scale: u32) -> Option<(u128, u32)> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let has_bare_dot = text.contains('.') && fraction.is_empty();
-    if whole.is_empty() || has_bare_dot || !digits(whole) || !digits(fraction) {
+/// Parses a number with at most so many decimals, times 10 to the power of `decimals`: `"1.25"` with 3 is 1250.
+pub(super) fn parse_decimal(text: &str, decimals: u32) -> Option<u128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if whole.is_empty() || fraction.is_empty() {
         return None;
     }
     let fraction = fraction.trim_end_matches('0');
-    let scale = u32::try_from(fraction.len()).ok()?;
-    if scale > max_scale {
-        return None;
-    }
-    Some((format!("{whole}{fraction}").parse().ok()?, scale))
+    let scale = decimals.checked_sub(fraction.len().try_into().ok()?)?;
+    parse_digits::<u128>(&format!("{whole}{fraction}"))?.checked_mul(10_u128.checked_pow(scale)?)
 }
 
 /// Puts the decimal point before so many of the digits, without zeros at the end.

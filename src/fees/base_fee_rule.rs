@@ -24,7 +24,8 @@ pub struct BaseFeeRule {
 /// The rule of one chain as far as its blocks show it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FittedRule {
-    rule: Option<BaseFeeRule>,
+    /// `None`: no rule, or several, explain the blocks.
+    pub rule: Option<BaseFeeRule>,
     /// First block that may show the present rule: the last one that the rule before did not explain.
     since: u64,
     /// Newest block of the last check.
@@ -105,9 +106,10 @@ impl BaseFeeRule {
                 minimum_base_fee: None,
             })
         });
-        let mut rules = rules.filter(|rule| free.iter().all(|step| rule.explains(step)));
+        let mut rules = rules.filter(|rule| free.iter().all(|step| rule.explains(step, None)));
         let rule = rules.next()?;
-        rules.next().is_none().then_some(rule)
+        let is_only_one = rules.next().is_none();
+        is_only_one.then(|| Self { minimum_base_fee: rule.minimum_of(steps), ..rule })
     }
 
     /// Returns the lowest base fee of these steps if blocks that should have lowered it did not.
@@ -122,20 +124,21 @@ impl BaseFeeRule {
         (steps.iter().filter(is_held).count() >= Self::MIN_AT_MINIMUM).then_some(lowest)
     }
 
-    /// Returns true if the rule makes the next base fee of this step, within the rounding of the ratio.
-    fn explains(&self, step: &Step) -> bool {
+    /// Returns true if the rule makes the next base fee of this step, within the rounding of the ratio. The `lowest` base fee
+    /// may be a minimum.
+    fn explains(&self, step: &Step, lowest: Option<u128>) -> bool {
         /// Below this the next base fee is exact, in wei.
         const EXACT: u128 = 10_000_000;
         const PARTS: u128 = 100_000_000;
         // Nodes round the target down to whole units of gas.
         let target = Step::ONE - Step::ONE / Self::LEAST_LIMIT * u128::from(self.elasticity);
-        let lowest = self.next(step.base_fee, step.used.saturating_sub(Step::ROUNDING), Step::ONE);
-        let highest = self.next(step.base_fee, step.used.saturating_add(Step::ROUNDING), target);
-        let Some((lowest, highest)) = lowest.zip(highest) else { return false };
+        let least = self.next(step.base_fee, step.used.saturating_sub(Step::ROUNDING), Step::ONE);
+        let most = self.next(step.base_fee, step.used.saturating_add(Step::ROUNDING), target);
+        let Some((least, most)) = least.zip(most) else { return false };
         let margin = if step.base_fee < EXACT { 0 } else { step.base_fee.div_ceil(PARTS) };
-        let range = lowest.saturating_sub(margin)..=highest.saturating_add(margin);
-        let is_at_minimum = self.minimum_base_fee == Some(step.next) && lowest <= step.next;
-        range.contains(&step.next) || is_at_minimum
+        let range = least.saturating_sub(margin)..=most.saturating_add(margin);
+        let is_at_minimum = [self.minimum_base_fee, lowest].contains(&Some(step.next));
+        range.contains(&step.next) || is_at_minimum && least <= step.next
     }
 
     /// Returns the base fee after a block with this one that used so much gas, for this target times the elasticity; `None`: it
@@ -158,12 +161,6 @@ impl FittedRule {
     /// Blocks between two checks.
     const INTERVAL: u64 = 25;
 
-    /// Returns the rule; `None`: no rule, or several, explain the blocks.
-    #[must_use]
-    pub fn rule(&self) -> Option<BaseFeeRule> {
-        self.rule
-    }
-
     /// Returns true if the rule is to be checked with the blocks up to `newest`.
     #[must_use]
     pub fn is_due(&self, newest: u64) -> bool {
@@ -182,26 +179,23 @@ impl FittedRule {
         if let Some(rule) = &mut self.rule {
             // The first blocks at a minimum do not show it yet.
             let lowest = steps.iter().map(|step| step.next).min();
-            let bounded = BaseFeeRule { minimum_base_fee: lowest, ..*rule };
-            let misfit =
-                steps.iter().rev().find(|step| !rule.explains(step) && !bounded.explains(step));
+            let misfit = steps.iter().rev().find(|step| !rule.explains(step, lowest));
             let Some(misfit) = misfit else {
-                let is_lower = |minimum| steps.iter().any(|step| step.next < minimum);
-                let known = rule.minimum_base_fee.filter(|minimum| !is_lower(*minimum));
+                let known = rule.minimum_base_fee.filter(|it| lowest.is_none_or(|low| low >= *it));
                 rule.minimum_base_fee = rule.minimum_of(&steps).or(known);
                 return;
             };
             self.since = misfit.number;
             steps.retain(|step| step.number >= self.since);
         }
-        self.rule = BaseFeeRule::find(&steps)
-            .map(|rule| BaseFeeRule { minimum_base_fee: rule.minimum_of(&steps), ..rule });
+        self.rule = BaseFeeRule::find(&steps);
     }
 }
 
 impl Step {
     /// One gas limit.
     const ONE: u128 = 1 << 53;
+    const ONE_FLOAT: f64 = 9_007_199_254_740_992.0;
     /// Nodes divide two integers, whose quotient is rounded.
     const ROUNDING: u128 = 2;
 
@@ -216,21 +210,13 @@ impl Step {
         let following = blocks.iter().skip(1).map(|block| block.base_fee).chain(next);
         let steps =
             numbers.zip(blocks.iter().zip(following)).filter_map(|(number, (block, next))| {
-                let used = fixed_point(block.gas_used_ratio?)?;
+                // There is no conversion trait from floating point numbers to integers.
+                let used = format!("{:.0}", (block.gas_used_ratio? * Self::ONE_FLOAT).floor());
+                let used = used.parse().ok()?;
                 Some(Self { number, base_fee: block.base_fee, used, next })
             });
         steps.filter(|step| step.base_fee > 0 && step.next > 0).collect()
     }
-}
-
-/// Returns a ratio from 0 to 1 times [`Step::ONE`], rounded down.
-fn fixed_point(ratio: f64) -> Option<u128> {
-    const MANTISSA_BITS: u32 = 52;
-    const EXPONENT_OF_ONE: u64 = 1023;
-    let bits = ratio.to_bits();
-    let below_one = u32::try_from(EXPONENT_OF_ONE.checked_sub(bits >> MANTISSA_BITS)?).ok()?;
-    let mantissa = (bits & ((1 << MANTISSA_BITS) - 1)) | (1 << MANTISSA_BITS);
-    Some(u128::from(mantissa) * 2).map(|one| one.checked_shr(below_one).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -276,7 +262,7 @@ mod tests {
         fn update(&self, fitted: &mut FittedRule) -> Option<BaseFeeRule> {
             let known = self.blocks.len().saturating_sub(FittedRule::BLOCKS);
             fitted.update(self.newest, &self.blocks[known..], Some(self.base_fee));
-            fitted.rule()
+            fitted.rule
         }
     }
 
@@ -313,7 +299,7 @@ mod tests {
             let found = chain.update(&mut fitted);
             assert!(found.is_none_or(|it| it == rule(125, 6)), "{found:?}");
         }
-        assert_eq!(fitted.rule(), Some(rule(125, 6)));
+        assert_eq!(fitted.rule, Some(rule(125, 6)));
         // The base fee of the next chain follows nothing.
         for _ in 0..8 {
             chain.mine(25, 1000);
@@ -321,7 +307,7 @@ mod tests {
             chain.blocks[last].base_fee += 1_000_000;
             chain.update(&mut fitted);
         }
-        assert_eq!(fitted.rule(), None);
+        assert_eq!(fitted.rule, None);
         // The chain was reset.
         chain.newest = 500;
         assert!(fitted.is_due(500));
@@ -351,7 +337,7 @@ mod tests {
             let numbers = chain.update(&mut fitted).map(|it| (it.elasticity, it.denominator.get()));
             assert_eq!(numbers, Some((2, 8)));
         }
-        assert_eq!(fitted.rule().and_then(|it| it.minimum_base_fee), Some(5_000_000));
+        assert_eq!(fitted.rule.and_then(|it| it.minimum_base_fee), Some(5_000_000));
     }
 
     #[test]
@@ -380,27 +366,7 @@ mod tests {
             let blocks: Vec<_> = blocks.iter().map(block).collect();
             let mut fitted = FittedRule::default();
             fitted.update(100, &blocks, next);
-            prop_assert_eq!(fitted.rule(), None);
-        }
-
-        #[test]
-        fn any_extra_data_is_parsed_or_ignored(
-            version in 0..4_u8,
-            rest in proptest::collection::vec(any::<u8>(), 0..40),
-        ) {
-            let bytes = [&[version][..], &rest].concat();
-            let has_known_length = matches!((version, bytes.len()), (0, 9) | (1, 17));
-            match BaseFeeRule::from_extra_data(&bytes) {
-                Some(rule) => {
-                    prop_assert!(has_known_length);
-                    prop_assert!(rule.full_block() <= rule.empty_block());
-                }
-                None if has_known_length => {
-                    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
-                    prop_assert!(number(1) == 0 || number(5) < 2);
-                }
-                None => {}
-            }
+            prop_assert_eq!(fitted.rule, None);
         }
     }
 
@@ -418,5 +384,15 @@ mod tests {
         // Rounded down, and at least 1.
         assert_eq!(parsed(&[0, 0, 0, 0, 50, 0, 0, 0, 4]), Some((16, 50, None)));
         assert_eq!(parsed(&[0, 0, 0, 0, 1, 255, 255, 255, 255]), Some((1, 1, None)));
+        // Other content, another version, a denominator of 0, and an elasticity of 1.
+        let other: [&[u8]; 6] = [
+            &[],
+            &[0, 0, 0, 0, 250, 0, 0, 0],
+            &[1, 0, 0, 0, 250, 0, 0, 0, 2],
+            &[2, 0, 0, 0, 250, 0, 0, 0, 2],
+            &[0, 0, 0, 0, 0, 0, 0, 0, 2],
+            &[0, 0, 0, 0, 250, 0, 0, 0, 1],
+        ];
+        assert_eq!(other.map(parsed), [None; 6]);
     }
 }

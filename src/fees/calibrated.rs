@@ -74,18 +74,18 @@ impl Target {
 
 /// Level of a conformal quantile: the share of asks that may exceed a quote, moved by the outcomes of the quotes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Level {
+struct Level {
     millionths: i64,
     missable: i64,
 }
 
 impl Level {
-    pub(crate) fn new(target: Target) -> Self {
+    fn new(target: Target) -> Self {
         Self { millionths: target.missable(), missable: target.missable() }
     }
 
     /// Records the outcome of a quote: what was needed, compared with it.
-    pub(crate) fn record(&mut self, needed: Ordering) {
+    fn record(&mut self, needed: Ordering) {
         let Self { millionths: level, missable } = *self;
         let [least, largest] = STEPS;
         let step = (missable / 5).clamp(least, largest);
@@ -100,8 +100,8 @@ impl Level {
     }
 
     /// Returns the quote from a window of amounts; `None` without any.
-    pub(crate) fn quote(self, window: &mut AmountWindow) -> Option<u128> {
-        let amounts = window.ascending();
+    fn quote(self, window: &AmountWindow) -> Option<u128> {
+        let amounts = &window.sorted;
         let highest = |position: usize| amounts.get(amounts.len().checked_sub(position)?).copied();
         let count = i64::try_from(amounts.len()).unwrap_or(i64::MAX);
         let position = self.millionths.max(0) * count.saturating_add(1) / MILLION;
@@ -116,59 +116,32 @@ impl Level {
 
 /// The newest amounts, at most [`WINDOW`] of them.
 #[derive(Debug, Default)]
-pub(crate) struct AmountWindow {
+struct AmountWindow {
     /// In the order in which they came.
     newest: VecDeque<u128>,
-    /// The same, ascending once the window is full.
+    /// The same, ascending.
     sorted: Vec<u128>,
 }
 
 impl AmountWindow {
     /// Returns true if the next amount replaces the oldest one.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.newest.len() >= WINDOW
     }
 
-    pub(crate) fn push(&mut self, amount: u128) {
+    fn push(&mut self, amount: u128) {
         if self.is_full()
             && let Some(oldest) = self.newest.pop_front()
         {
-            self.replace(oldest, amount);
-            self.newest.push_back(amount);
-            return;
+            self.sorted.remove(self.position(oldest));
         }
         self.newest.push_back(amount);
-        self.sorted.push(amount);
-        // Sorting once takes less time than inserting each.
-        if self.is_full() {
-            self.sorted.sort_unstable();
-        }
+        self.sorted.insert(self.position(amount), amount);
     }
 
-    /// Moves the amounts between both by one place. Removing one and inserting the other would move most of them twice.
-    fn replace(&mut self, oldest: u128, amount: u128) {
-        let place = |wanted: u128| self.sorted.partition_point(|other| *other < wanted);
-        let (from, to) = (place(oldest), place(amount));
-        if from < to {
-            if let Some(between) = self.sorted.get_mut(from..to) {
-                between.rotate_left(1);
-                if let Some(last) = between.last_mut() {
-                    *last = amount;
-                }
-            }
-        } else if let Some(between) = self.sorted.get_mut(to..=from) {
-            between.rotate_right(1);
-            if let Some(first) = between.first_mut() {
-                *first = amount;
-            }
-        }
-    }
-
-    fn ascending(&mut self) -> &[u128] {
-        if !self.is_full() {
-            self.sorted.sort_unstable();
-        }
-        &self.sorted
+    /// Returns the position of the first amount that is not below this one.
+    fn position(&self, amount: u128) -> usize {
+        self.sorted.partition_point(|other| *other < amount)
     }
 }
 
@@ -250,29 +223,42 @@ pub(crate) fn tip(blocks: &[EntryBlock], target: Target) -> Option<u128> {
         Some(BlockPrices { ask, high: block.high.map_or(ask, |high| high.max(ask)) })
     });
     let prices: Vec<_> = prices.collect();
-    if prices.len() < MIN_ASKS { None } else { replay(&prices, target) }
+    if prices.len() < MIN_ASKS {
+        return None;
+    }
+    let limit = |index: usize| {
+        let known = prices.get(..=index).unwrap_or(&prices);
+        let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
+        newest_highs.max().unwrap_or_default()
+    };
+    replay(prices.iter().map(|block| Some(block.ask)), 1, target, limit)
 }
 
-/// Replays the quotes and their misses, and returns the last quote. The first [`WINDOW`] blocks are not compared.
-fn replay(prices: &[BlockPrices], target: Target) -> Option<u128> {
+/// Replays the quotes from the needs of blocks and their misses, and returns the last quote. The outcome of a quote is known
+/// `within` blocks after its block. `limit` is that of the quote after the block with this index. While the window is not
+/// full, nothing is compared. `None`: no need is known.
+pub(crate) fn replay(
+    needs: impl Iterator<Item = Option<u128>>,
+    within: usize,
+    target: Target,
+    limit: impl Fn(usize) -> u128,
+) -> Option<u128> {
     let mut level = Level::new(target);
     let mut window = AmountWindow::default();
+    // The quote after each block.
+    let mut quotes: Vec<Option<u128>> = Vec::with_capacity(BLOCKS);
     let mut quote = None;
-    for (index, block) in prices.iter().enumerate() {
-        if let Some(quote) = quote {
-            level.record(block.ask.cmp(&quote));
+    for (index, need) in needs.enumerate() {
+        if let Some(need) = need {
+            let compared = index.checked_sub(within).and_then(|index| *quotes.get(index)?);
+            if let Some(compared) = compared {
+                level.record(need.cmp(&compared));
+            }
+            window.push(need);
+            let unlimited = if window.is_full() { level.quote(&window) } else { None };
+            quote = unlimited.map(|quote| quote.min(limit(index)));
         }
-        window.push(block.ask);
-        if window.is_full() {
-            let known = prices.get(..=index).unwrap_or(prices);
-            quote = quote_after(known, &mut window, level);
-        }
+        quotes.push(quote);
     }
-    quote.or_else(|| quote_after(prices, &mut window, level))
-}
-
-/// Returns the quote after the `known` blocks, whose newest asks are in the window.
-fn quote_after(known: &[BlockPrices], window: &mut AmountWindow, level: Level) -> Option<u128> {
-    let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
-    Some(level.quote(window)?.min(newest_highs.max().unwrap_or_default()))
+    quote.or_else(|| Some(level.quote(&window)?.min(limit(quotes.len()))))
 }

@@ -51,26 +51,21 @@ impl ChainParameters {
     ) -> Self {
         let numbers = |rule: BaseFeeRule| (rule.full_block(), rule.empty_block());
         let stated = stated.filter(|it| observed.is_none_or(|seen| numbers(seen) == numbers(*it)));
-        let explicit = pricing.base_fee_change_denominator.map(|full_block| Denominators {
-            full_block,
-            empty_block: full_block,
-            source: DenominatorSource::Configuration,
+        let configured = pricing.base_fee_change_denominator;
+        let configured = configured.map(|full| (full, full, DenominatorSource::Configuration));
+        let rules = [(stated, DenominatorSource::Header), (observed, DenominatorSource::Observed)];
+        let mut rules = rules.into_iter().filter_map(|(rule, source)| {
+            let rule = rule?;
+            Some((rule.full_block().into(), rule.empty_block().into(), source))
         });
-        let of_rule = |rule: BaseFeeRule, source| Denominators {
-            full_block: rule.full_block().into(),
-            empty_block: rule.empty_block().into(),
-            source,
-        };
-        let stated_denominators = || stated.map(|rule| of_rule(rule, DenominatorSource::Header));
-        let observed_ones = || observed.map(|rule| of_rule(rule, DenominatorSource::Observed));
-        let known = explicit.or_else(stated_denominators).or_else(observed_ones);
-        let empty_block = pricing.empty_block_denominator;
+        let known = configured.or_else(|| rules.next());
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         let minimum_of = |rule: Option<BaseFeeRule>| rule?.minimum_base_fee;
         Self {
-            denominators: known.map(|known| Denominators {
-                empty_block: empty_block.unwrap_or(known.empty_block),
-                ..known
+            denominators: known.map(|(full_block, empty_block, source)| Denominators {
+                full_block,
+                empty_block: pricing.empty_block_denominator.unwrap_or(empty_block),
+                source,
             }),
             minimum_base_fee: minimum_of(stated).or(floor).or_else(|| minimum_of(observed)),
         }

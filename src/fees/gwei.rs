@@ -2,29 +2,11 @@
 
 use super::amount::with_point;
 
-/// Formats wei in gwei with all digits.
-fn exact_gwei(wei: u128) -> String {
-    const MAX_PLAIN_CHARS: usize = 12;
-    let text = with_point(&wei.to_string(), 9);
-    if text.len() <= MAX_PLAIN_CHARS {
-        return text;
-    }
-    // Digits without trailing zeros, and the distance of the decimal point from the first digit.
-    let digits = wei.to_string();
-    let exponent = digits.len().saturating_sub(10);
-    let digits = digits.trim_end_matches('0');
-    match digits.split_at_checked(1) {
-        Some((first, "")) => format!("{first}e{exponent}"),
-        Some((first, rest)) => format!("{first}.{rest}e{exponent}"),
-        None => text,
-    }
-}
-
 /// Formats wei in gwei with four digits.
 #[must_use]
 pub fn rounded_gwei(wei: u128) -> String {
     const DIGITS: u32 = 4;
-    exact_gwei(rounded(wei, DIGITS))
+    rounded(wei, DIGITS)
 }
 
 /// Formats wei in gwei with three digits, and an amount below 0.001 gwei in wei. Includes the unit.
@@ -34,18 +16,15 @@ pub(crate) fn rounded_price(wei: u128) -> String {
     if wei < LEAST_GWEI {
         return format!("{wei} wei");
     }
-    format!("{} gwei", exact_gwei(rounded(wei, DIGITS)))
+    format!("{} gwei", rounded(wei, DIGITS))
 }
 
-/// Rounds to so many digits.
-fn rounded(wei: u128, digits: u32) -> u128 {
+/// Formats wei in gwei with so many digits.
+fn rounded(wei: u128, digits: u32) -> String {
     let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(digits.saturating_sub(1));
     let unit = 10_u128.saturating_pow(surplus);
-    let rest = wei % unit;
-    let lower = wei - rest;
-    let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
-    let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
-    upper.unwrap_or(lower)
+    let nearest = wei.saturating_add(unit / 2) / unit * unit;
+    with_point(&nearest.to_string(), 9)
 }
 
 #[cfg(test)]
@@ -55,7 +34,7 @@ mod tests {
     const GWEI: u128 = 1_000_000_000;
 
     #[test]
-    fn amounts_have_four_digits_or_all() {
+    fn amounts_have_four_digits() {
         for (wei, rounded) in [
             (0, "0"),
             (1, "0.000000001"),
@@ -67,15 +46,9 @@ mod tests {
             (7_558_738_771, "7.559"),
             (123_456 * GWEI, "123500"),
             (10_u128.pow(20), "100000000000"),
-            (10_u128.pow(30), "1e21"),
-            (u128::MAX, "3.402e29"),
+            (u128::MAX, "340200000000000000000000000000"),
         ] {
             assert_eq!(rounded_gwei(wei), rounded, "{wei}");
-        }
-        for (wei, exact) in
-            [(1_234_567_891, "1.234567891"), (1_500_000_000, "1.5"), (20 * GWEI, "20")]
-        {
-            assert_eq!(exact_gwei(wei), exact);
         }
     }
 
@@ -92,7 +65,6 @@ mod tests {
             (3_404_999_999, "3.4 gwei"),
             (21_990_000_000, "22 gwei"),
             (123_456_000_000_000, "123000 gwei"),
-            (u128::MAX, "3.4e29 gwei"),
         ] {
             assert_eq!(rounded_price(wei), expected, "{wei}");
         }

@@ -1,5 +1,6 @@
 //! Mined blocks in the form that pricing needs, validated.
 
+use std::array;
 use std::borrow::Borrow;
 
 use serde::Serialize;
@@ -56,11 +57,7 @@ impl Rewards {
     #[must_use]
     pub fn new<const COUNT: usize>(first_columns: &[u128; COUNT]) -> Self {
         const { assert!(COUNT <= Self::MAX_COLUMNS) };
-        let mut columns = [0; Self::MAX_COLUMNS];
-        for (column, amount) in columns.iter_mut().zip(first_columns) {
-            *column = *amount;
-        }
-        Self(columns)
+        Self(array::from_fn(|column| first_columns.get(column).copied().unwrap_or_default()))
     }
 
     /// Creates the rewards from the first columns; the others are 0. `None`: one is unknown, or there are more than
@@ -206,19 +203,15 @@ impl FeeHistory {
     #[must_use]
     pub fn after(mut self, earlier: &Self, max_blocks: usize) -> Self {
         let position = self.oldest_block.checked_sub(earlier.oldest_block);
-        let Some(position) = position.and_then(|blocks| usize::try_from(blocks).ok()) else {
-            return self;
-        };
-        let Some(before) = earlier.blocks.get(..position) else { return self };
-        let oldest = self.blocks.first();
-        let is_same = match earlier.blocks.get(position).zip(oldest) {
-            Some((known, oldest)) => {
-                known.base_fee == oldest.base_fee && known.gas_used_ratio == oldest.gas_used_ratio
+        let position = position.and_then(|blocks| usize::try_from(blocks).ok());
+        let split = position.and_then(|position| earlier.blocks.split_at_checked(position));
+        let Some((before, common)) = split else { return self };
+        let is_same = self.blocks.first().is_some_and(|oldest| match common.first() {
+            Some(known) => {
+                (known.base_fee, known.gas_used_ratio) == (oldest.base_fee, oldest.gas_used_ratio)
             }
-            None => earlier
-                .next_base_fee
-                .is_none_or(|known| Some(known) == oldest.map(|it| it.base_fee)),
-        };
+            None => earlier.next_base_fee.is_none_or(|known| known == oldest.base_fee),
+        });
         if !is_same {
             return self;
         }

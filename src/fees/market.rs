@@ -1,6 +1,6 @@
 //! The result of pricing: the suggestion, and the values that it was computed from.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::amount::Wei;
@@ -98,7 +98,7 @@ impl Tier {
 }
 
 /// Fee mechanism of the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum PricingType {
     /// A base fee and a tip.
     #[serde(rename = "eip-1559")]

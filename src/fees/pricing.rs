@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use serde::ser::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Number;
 use utoipa::ToSchema;
 
 use super::amount::{self, ParsedVisitor, parse_decimal, with_point};
 use super::calibrated::{self, Target};
-use super::{Block, EntryBlock, Tiers, have_ratios};
+use super::{Block, EntryBlock, PricingType, Tiers, have_ratios};
 
 /// Percentile of a block's rewards that counts as its fair tip: docs/pricing.md says why.
 pub const FAIR_PERCENTILE: f64 = 10.0;
@@ -28,12 +29,8 @@ const COIN: u128 = GWEI * GWEI;
 /// Returns the position of `percentile` among these; `None`: they do not have it.
 #[must_use]
 pub fn column_of(percentile: f64, percentiles: &[f64]) -> Option<usize> {
-    percentiles.iter().position(|known| is_same(*known, percentile))
-}
-
-/// Compares percentiles. A negative zero is a zero.
-fn is_same(one: f64, other: f64) -> bool {
-    one.partial_cmp(&other).is_some_and(Ordering::is_eq)
+    let is_same = |known: &f64| known.partial_cmp(&percentile).is_some_and(Ordering::is_eq);
+    percentiles.iter().position(is_same)
 }
 
 /// Constants of one chain's fee rules: the `[chains.*.pricing]` section. [`Default`] is the network document's section 2.3.
@@ -61,8 +58,8 @@ pub struct Pricing {
     pub priority_fee_floor: u128,
     /// Factor from the medium to the high tip, with one percentile.
     pub high_multiplier: Multiplier,
-    /// Meaning of a base fee of 0 on this chain.
-    pub zero_base_fee: ZeroBaseFee,
+    /// Fee mechanism of this chain while its base fee is 0.
+    pub zero_base_fee: PricingType,
     /// A full block raises the base fee by 1/denominator of it; `None`: unknown.
     pub base_fee_change_denominator: Option<NonZeroU64>,
     /// An empty block lowers the base fee by 1/denominator of it; `None`: by as much as a full block raises it.
@@ -80,6 +77,8 @@ pub struct Pricing {
 /// Rule that computes the suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::IntoStaticStr, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Strategy {
     /// The network's own rule.
     //
@@ -87,31 +86,6 @@ pub enum Strategy {
     Network,
     /// Tips that are enough for a chosen share of blocks. Until 20 asks are known, the network's rule replaces it.
     Calibrated,
-}
-
-impl Strategy {
-    /// All strategies.
-    pub(crate) const ALL: [Self; 2] = [Self::Network, Self::Calibrated];
-
-    /// Name of the strategy in the configuration and in responses.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Calibrated => "calibrated",
-        }
-    }
-}
-
-/// Meaning of a base fee of 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ZeroBaseFee {
-    /// EIP-1559 is not active: one gas price.
-    #[serde(rename = "legacy")]
-    Legacy,
-    /// EIP-1559 is active and the base fee is 0.
-    #[serde(rename = "eip-1559")]
-    Eip1559,
 }
 
 /// One or two reward percentiles above 0 and at most 100, in ascending order.
@@ -131,22 +105,10 @@ pub struct TierColumns {
     pub high: Option<usize>,
 }
 
-/// An exact factor from 1 to 1000. It is a fraction, so that amounts in wei never become floating point numbers.
+/// An exact factor from 1 to 1000. It is an integer, so that amounts in wei never become floating point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiplier {
-    numerator: u128,
-    denominator: u128,
-}
-
-/// Reason why a constant is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidPricing {
-    /// A percentile is not above 0 and at most 100, or the second is below the first.
-    #[error("expected one or two percentiles above 0, at most 100 and in ascending order")]
-    Percentiles,
-    /// A factor is not from 1 to 1000.
-    #[error("expected a factor from 1 to 1000")]
-    Multiplier,
+    millionths: u128,
 }
 
 impl Default for Pricing {
@@ -158,10 +120,10 @@ impl Default for Pricing {
             reward_percentiles: None,
             ask_interval: 10,
             base_fee_floor: GWEI,
-            base_fee_multiplier: Multiplier { numerator: 2, denominator: 1 },
+            base_fee_multiplier: Multiplier { millionths: 2_000_000 },
             priority_fee_floor: 20 * GWEI,
-            high_multiplier: Multiplier { numerator: 12, denominator: 10 },
-            zero_base_fee: ZeroBaseFee::Legacy,
+            high_multiplier: Multiplier { millionths: 1_200_000 },
+            zero_base_fee: PricingType::Legacy,
             base_fee_change_denominator: None,
             empty_block_denominator: None,
             check_base_fees: true,
@@ -194,7 +156,7 @@ impl Pricing {
     /// Returns the column of this percentile in a block's [`Rewards`](super::Rewards); `None` if polls do not request it.
     #[must_use]
     pub fn column(&self, percentile: f64) -> Option<usize> {
-        self.percentiles().iter().position(|known| is_same(known, percentile))
+        column_of(percentile, &self.percentiles().iter().collect::<Vec<_>>())
     }
 
     /// Returns the columns of [`percentiles`](Self::percentiles).
@@ -266,6 +228,9 @@ impl TierColumns {
 }
 
 impl RewardPercentiles {
+    const ALLOWED: &'static str =
+        "expected one or two percentiles above 0, at most 100 and in ascending order";
+
     /// That of the network's rule (network document, section 2.3).
     const DEFAULT: Self = Self { medium: 60.0, high: None };
 
@@ -276,14 +241,12 @@ impl RewardPercentiles {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidPricing::Percentiles`] unless they are above 0, at most 100 and in ascending order: the lowest
-    /// reward of a block is often 0, and no price.
-    pub fn new(medium: f64, high: Option<f64>) -> Result<Self, InvalidPricing> {
-        let high_range = medium..=100.0;
-        let allowed = medium > 0.0
-            && medium <= 100.0
-            && high.is_none_or(|percentile| high_range.contains(&percentile));
-        if allowed { Ok(Self { medium, high }) } else { Err(InvalidPricing::Percentiles) }
+    /// Returns what is allowed unless they are above 0, at most 100 and in ascending order: the lowest reward of a block is
+    /// often 0, and no price.
+    pub fn new(medium: f64, high: Option<f64>) -> Result<Self, &'static str> {
+        let highest = high.unwrap_or(medium);
+        let is_allowed = 0.0 < medium && medium <= highest && highest <= 100.0;
+        is_allowed.then_some(Self { medium, high }).ok_or(Self::ALLOWED)
     }
 
     /// Returns the percentiles in ascending order.
@@ -299,14 +262,14 @@ impl RewardPercentiles {
 }
 
 impl TryFrom<Vec<Number>> for RewardPercentiles {
-    type Error = InvalidPricing;
+    type Error = &'static str;
 
-    fn try_from(numbers: Vec<Number>) -> Result<Self, InvalidPricing> {
+    fn try_from(numbers: Vec<Number>) -> Result<Self, &'static str> {
         let values: Vec<f64> = numbers.iter().filter_map(Number::as_f64).collect();
         match *values {
             [medium] => Self::new(medium, None),
             [medium, high] => Self::new(medium, Some(high)),
-            _ => Err(InvalidPricing::Percentiles),
+            _ => Err(Self::ALLOWED),
         }
     }
 }
@@ -325,8 +288,7 @@ pub fn percentile_numbers(percentiles: impl IntoIterator<Item = f64>) -> Vec<Num
 impl fmt::Display for Multiplier {
     /// Writes up to six decimals, such as `1.2` and `2`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millionths = self.apply(1_000_000).unwrap_or_default();
-        out.write_str(&with_point(&millionths.to_string(), 6))
+        out.write_str(&with_point(&self.millionths.to_string(), 6))
     }
 }
 
@@ -342,41 +304,24 @@ impl<'de> Deserialize<'de> for Multiplier {
 
 impl Serialize for Multiplier {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let text = self.to_string();
         // A whole number without a decimal point, like in most files.
-        match (text.parse::<u64>(), text.parse::<f64>()) {
-            (Ok(whole), _) => whole.serialize(out),
-            (Err(_), Ok(decimal)) => decimal.serialize(out),
-            (Err(_), Err(_)) => text.serialize(out),
-        }
+        self.to_string().parse::<Number>().map_err(S::Error::custom)?.serialize(out)
     }
 }
 
 impl Multiplier {
-    const MAX: u128 = 1000;
-
-    /// Creates the factor `numerator / denominator`.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidPricing::Multiplier`] unless it is from 1 to 1000.
-    pub fn new(numerator: u128, denominator: u128) -> Result<Self, InvalidPricing> {
-        let allowed = denominator > 0
-            && numerator >= denominator
-            && numerator.div_ceil(denominator) <= Self::MAX;
-        if allowed { Ok(Self { numerator, denominator }) } else { Err(InvalidPricing::Multiplier) }
-    }
+    /// One, in millionths.
+    const ONE: u128 = 1_000_000;
 
     fn parse(text: &str) -> Option<Self> {
-        const MAX_DECIMALS: u32 = 6;
-        let (numerator, scale) = parse_decimal(text, MAX_DECIMALS)?;
-        Self::new(numerator, 10_u128.checked_pow(scale)?).ok()
+        let millionths = parse_decimal(text, 6)?;
+        (Self::ONE..=1000 * Self::ONE).contains(&millionths).then_some(Self { millionths })
     }
 
     /// Returns `value` times the factor, rounded down; `None` on overflow.
     #[must_use]
     pub fn apply(self, value: u128) -> Option<u128> {
-        value.checked_mul(self.numerator)?.checked_div(self.denominator)
+        Some(value.checked_mul(self.millionths)? / Self::ONE)
     }
 }
 
@@ -385,6 +330,19 @@ mod tests {
     use serde::de::{IntoDeserializer, value};
 
     use super::*;
+
+    #[test]
+    fn percentiles_are_above_0_at_most_100_and_in_ascending_order() {
+        let has_high =
+            |medium, high| RewardPercentiles::new(medium, high).map(|both| both.has_high());
+        for (medium, high) in [(0.1, None), (100.0, None), (0.5, Some(0.5)), (60.0, Some(100.0))] {
+            assert_eq!(has_high(medium, high), Ok(high.is_some()), "{medium} {high:?}");
+        }
+        for wrong in [-0.1, 0.0, 100.1, f64::NAN] {
+            assert!(has_high(wrong, None).is_err() && has_high(60.0, Some(wrong)).is_err());
+        }
+        assert!(has_high(60.0, Some(59.9)).is_err());
+    }
 
     #[test]
     fn multipliers_are_exact_fractions_that_round_down() {

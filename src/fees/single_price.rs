@@ -203,13 +203,7 @@ impl Rise {
 
     /// Compares the ratios exactly.
     fn cmp(&self, other: &Self) -> Ordering {
-        let own = (self.highest, other.before);
-        let others = (other.highest, self.before);
-        // Nearly all products fit. The wide ones take several times as long.
-        match (own.0.checked_mul(own.1), others.0.checked_mul(others.1)) {
-            (Some(own), Some(others)) => own.cmp(&others),
-            _ => product(own.0, own.1).cmp(&product(others.0, others.1)),
-        }
+        product(self.highest, other.before).cmp(&product(other.highest, self.before))
     }
 
     /// Returns `base_fee` after this rise, rounded up, and not below `base_fee`.
@@ -229,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, PricingType, Rewards};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
     const BLOCK_TIME: Duration = Duration::from_secs(12);
@@ -354,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_chain_without_base_fees_has_the_tiers_prices() {
-        for zero_base_fee in [ZeroBaseFee::Legacy, ZeroBaseFee::Eip1559] {
+        for zero_base_fee in [PricingType::Legacy, PricingType::Eip1559] {
             let pricing = Pricing { zero_base_fee, ..without_floors() };
             let fees = market(0, 50, 0, &pricing);
             assert_eq!(low_medium_high(&fees, &[0; 300]), [50, 50, 60], "{zero_base_fee:?}");

@@ -1,5 +1,7 @@
 //! Shares, percentiles, averages and intervals.
 
+use super::average;
+
 /// A share; the total is never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
@@ -49,8 +51,7 @@ pub fn wilson_interval(share: f64, outcomes: f64, z: f64) -> [f64; 2] {
 /// Returns the average, rounded down; `None` without amounts, or if their sum exceeds 128 bits.
 #[must_use]
 pub fn mean(amounts: &[u128]) -> Option<u128> {
-    let sum = amounts.iter().try_fold(0_u128, |sum, amount| sum.checked_add(*amount))?;
-    sum.checked_div(u128::try_from(amounts.len()).ok()?)
+    average(amounts.iter().copied()).ok()?
 }
 
 #[cfg(test)]

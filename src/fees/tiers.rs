@@ -3,7 +3,8 @@
 use std::ops::Index;
 
 /// Name of a tier of the public suggestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum TierName {
     /// For inclusion within the next blocks.
     Medium,
@@ -18,10 +19,7 @@ impl TierName {
     /// Returns the name in responses and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+        self.into()
     }
 }
 

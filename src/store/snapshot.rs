@@ -94,7 +94,7 @@ impl Measured {
 
     /// Returns the parameters in force.
     pub(super) fn chain_parameters(&self, pricing: &Pricing) -> ChainParameters {
-        ChainParameters::new(pricing, self.stated_rule, self.observed_rule.rule())
+        ChainParameters::new(pricing, self.stated_rule, self.observed_rule.rule)
     }
 }
 

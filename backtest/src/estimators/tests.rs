@@ -144,7 +144,7 @@ fn both_configured_percentiles_are_used() {
         base_fee_floor: 0,
         priority_fee_floor: 0,
         window_blocks: NonZeroUsize::new(2).unwrap(),
-        base_fee_multiplier: Multiplier::new(3, 2).unwrap(),
+        base_fee_multiplier: serde_json::from_str::<Multiplier>("1.5").unwrap(),
         ..Pricing::default()
     };
     let blocks = [(9, [9, 9]), (10, [3, 7]), (20, [4, 9]), (1, [0, 0])];

@@ -10,7 +10,7 @@
 
 use alloy_primitives::U256;
 
-use crate::fees::calibrated::{AmountWindow, LIMIT_BLOCKS, Level};
+use crate::fees::calibrated::{self, LIMIT_BLOCKS};
 use crate::fees::single_price::{MIN_RISES, after_full_blocks, full_block_denominator};
 use crate::fees::{ChainParameters, EntryBlock, Pricing, PricingType, Target, Tier};
 
@@ -260,26 +260,10 @@ fn needs(blocks: &[EntryBlock], factor: u128) -> [Needs; WITHIN.len()] {
     rows
 }
 
-/// Replays the quotes from the needs of heads and their misses, and returns the last quote. The outcome of a quote is known
-/// `within` blocks after its head, and so is the need of the head. While the window is not full, nothing is compared.
+/// Returns the last quote that follows from the needs of heads. The need of a head is known `within` blocks after it.
 fn tip((within, needs): &Needs, percent: u8) -> Option<u128> {
-    let mut level = Level::new(Target::from_percent(percent));
-    let mut window = AmountWindow::default();
-    // The quote of the head `within` blocks after each one.
-    let mut quotes: Vec<Option<u128>> = Vec::with_capacity(needs.len());
-    let mut quote = None;
-    for (head, need) in needs.iter().enumerate() {
-        if let Some(need) = *need {
-            let compared = head.checked_sub(*within).and_then(|head| *quotes.get(head)?);
-            if let Some(compared) = compared {
-                level.record(need.cmp(&compared));
-            }
-            window.push(need);
-            quote = window.is_full().then(|| level.quote(&mut window)).flatten();
-        }
-        quotes.push(quote);
-    }
-    quote.or_else(|| level.quote(&mut window))
+    let target = Target::from_percent(percent);
+    calibrated::replay(needs.iter().copied(), *within, target, |_| u128::MAX)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::*;
 use crate::config::Config;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Tier, Tiers, Wei,
-    ZeroBaseFee,
+    self, Block, ChainParameters, PricingType, RewardPercentiles, Rewards, Strategy, Tier, Tiers,
+    Wei,
 };
 use crate::store::ChainStore;
 
@@ -278,7 +278,7 @@ fn a_very_large_jump_keeps_the_grades_and_counts_no_numbers() {
 #[test]
 fn a_gas_price_is_compared_in_full() {
     let mut chain = Chain::new();
-    chain.pricing.zero_base_fee = ZeroBaseFee::Legacy;
+    chain.pricing.zero_base_fee = PricingType::Legacy;
     chain.publish_quote(20, [(15, 15), (35, 35)]);
     chain.mine([Block { base_fee: 0, ..block(USUAL) }]);
     let TierScores { medium, high } = chain.score().tiers;

@@ -3,7 +3,7 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fees::{Target, ZeroBaseFee, calibrated};
+use crate::fees::{Target, calibrated};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -178,7 +178,7 @@ fn with_few_rises_the_factor_is_that_of_two_full_blocks() {
         let matrix = matrix_of(&blocks, 800, pricing).unwrap();
         matrix.cells().next().unwrap().fees.max_fee_per_gas
     };
-    let zero_base_fee = ZeroBaseFee::Eip1559;
+    let zero_base_fee = PricingType::Eip1559;
     let pricing = Pricing { zero_base_fee, ..without_floors() };
     // 800 x (9/8)², and the tip.
     assert_eq!(max_fee(&pricing), 1013 + 1);
