@@ -11,6 +11,7 @@ pub(crate) mod chain_upstreams;
 pub(crate) mod circuit_breaker;
 pub(crate) mod content_encoding;
 pub(crate) mod fee_history;
+mod header_watch;
 pub(crate) mod jitter;
 pub(crate) mod json;
 pub(crate) mod new_heads;

@@ -55,8 +55,6 @@ pub struct Poller {
     doubts: DoubtLog,
     /// Index of the upstream whose reply was published last; `None`: another replica's was.
     in_use: Option<usize>,
-    /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
-    head_reads: JoinSet<()>,
     asks: AskReadings,
     comparisons: Comparisons,
     /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
@@ -94,7 +92,6 @@ impl Poller {
             publisher,
             doubts: DoubtLog::default(),
             in_use: None,
-            head_reads: JoinSet::new(),
             asks,
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
@@ -285,21 +282,8 @@ impl Poller {
             // After a check of another replica's record, that replica reads.
             self.asks.record_published(order == CallOrder::ByPreference, None);
         }
-        self.start_head_reads();
+        self.upstreams.request_due_headers(self.in_use);
         (outcome, published)
-    }
-}
-
-impl Poller {
-    /// Starts to read the headers that are due, unless the last reads have not ended.
-    fn start_head_reads(&mut self) {
-        while self.head_reads.try_join_next().is_some() {}
-        let (upstreams, in_use) = (Arc::clone(&self.upstreams), self.in_use);
-        if self.head_reads.is_empty() && upstreams.has_due_head(in_use) {
-            // A node without headers gets two calls. Nothing waits for them.
-            let deadline = 2 * upstreams.attempt_deadline();
-            self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
-        }
     }
 }
 

@@ -224,8 +224,6 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let node = node.context("the node serves no chain")?;
     let request = FeeHistoryRequest::new(&chain.pricing);
     let history = node.fee_history(&request, TIMEOUT).await.context("cannot read the fees")?;
-    // A node that lags, or that has stopped, answers as quickly as any other.
-    node.read_head(TIMEOUT).await;
     let parameters = ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters)?;
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));

@@ -10,7 +10,6 @@ use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::poll_deadline::PollDeadline;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::config::{self, NodeUrl};
-use crate::observe::clock;
 use crate::observe::redaction::Redactor;
 
 /// All upstreams of one chain, in order of preference: those of `rpc_urls`, then those that are only in `read_urls`.
@@ -126,24 +125,14 @@ impl ChainUpstreams {
         })
     }
 
-    /// Reads the newest headers that are due at `now`: of the upstream with the index `in_use`, and of those whose head
-    /// is old. The others are read when they are polled. Ends within `deadline`.
-    pub(crate) async fn read_due_heads(&self, in_use: Option<usize>, deadline: Duration) {
-        let now = clock::now();
-        let due = self.polled.iter().enumerate().filter(|(index, upstream)| {
-            let is_watched = Some(*index) == in_use || upstream.has_old_head();
-            is_watched && upstream.is_head_due(now)
-        });
-        let reads = due.map(|(_, upstream)| upstream.read_head(deadline));
-        futures_util::future::join_all(reads).await;
-    }
-
-    /// Returns true if a head is to be read by [`read_due_heads`](Self::read_due_heads).
-    pub(crate) fn has_due_head(&self, in_use: Option<usize>) -> bool {
-        let now = clock::now();
-        self.polled.iter().enumerate().any(|(index, upstream)| {
-            (Some(index) == in_use || upstream.has_old_head()) && upstream.is_head_due(now)
-        })
+    /// Asks for the newest headers that are due: of the upstream with the index `in_use`, and of those whose head is old. The
+    /// others are read when they are polled.
+    pub(crate) fn request_due_headers(&self, in_use: Option<usize>) {
+        for (index, upstream) in self.polled.iter().enumerate() {
+            if Some(index) == in_use || upstream.has_old_head() {
+                upstream.request_due_header(self.attempt_deadline());
+            }
+        }
     }
 
     /// Upstreams to poll at `now`: healthy ones first, then degraded ones, each in order of preference. One that is

@@ -1,24 +1,23 @@
 //! One RPC node of one chain: its state, and calls to it.
 
-use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
-use super::newest_header::{self, HeadRecord};
+use super::header_watch::HeaderWatch;
 use super::plan_pause::PlanPause;
 use super::{
     BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, Repeat, Sending, node_breaker,
     quantity,
 };
 use crate::config;
-use crate::fees::{BlockAge, FeeHistory, HeadReading};
+use crate::fees::{FeeHistory, HeadReading};
 use crate::observe::clock;
 
 /// Polls of a node that limits the rate go on at least as often in `max_age`, so that its data does not expire meanwhile.
@@ -28,13 +27,12 @@ const POLLS_PER_MAX_AGE: u32 = 3;
 #[derive(Debug)]
 pub struct UpstreamNode {
     client: JsonRpcClient,
-    node: NodeEndpoint,
+    node: Arc<NodeEndpoint>,
+    headers: HeaderWatch,
     state: Mutex<NodeState>,
     block_time: Duration,
     /// Longest pause of polls after a 429.
     max_pause: Duration,
-    /// Age of the newest block above which the node is behind; `None`: its headers are not read.
-    max_block_age: Option<Duration>,
 }
 
 /// State learnt from polls.
@@ -44,12 +42,10 @@ struct NodeState {
     chain_verified_at: Option<Instant>,
     /// True if a reply since then may be another chain's.
     is_chain_doubted: bool,
-    /// True if a poll has failed.
-    has_failed: bool,
+    /// When a poll last failed.
+    failed_at: Option<Instant>,
     /// Form of the block count that the node accepts.
     block_count_encoding: BlockCountEncoding,
-    /// Age of its head.
-    head: HeadRecord,
     breaker: CircuitBreaker,
     plan_pause: PlanPause,
     /// Time before which facts that reads learnt may be those of another chain.
@@ -81,20 +77,19 @@ impl UpstreamNode {
         let state = NodeState {
             chain_verified_at: None,
             is_chain_doubted: false,
-            has_failed: false,
+            failed_at: None,
             block_count_encoding: BlockCountEncoding::Quantity,
-            head: HeadRecord::default(),
             breaker: node_breaker::new(block_time, Duration::ZERO),
             plan_pause: PlanPause::default(),
             doubted_before: None,
         };
         Self {
             client,
-            node,
+            node: Arc::new(node),
+            headers: HeaderWatch::new(chain.max_block_age(chain.block_time)),
             state: Mutex::new(state),
             block_time,
             max_pause: chain.max_age / POLLS_PER_MAX_AGE,
-            max_block_age: chain.max_block_age(chain.block_time),
         }
     }
 
@@ -174,67 +169,45 @@ impl UpstreamNode {
     ) -> Result<(FeeHistory, Instant), Error> {
         let started = clock::now();
         self.node.set_deadline(deadline);
-        self.update(|state| state.head.forget_overdue(self.max_block_age, started));
-        let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
-        let needs_head = head.is_required(self.max_block_age);
-        // Boxed, because it is awaited at two places, and every poll would be larger.
-        let receive = Box::pin(async {
+        let NodeState { chain_verified_at, failed_at, .. } = self.state();
+        let header_since = self.headers.needed_since(started, failed_at);
+        if let Some(since) = header_since {
+            self.request_header(since, deadline);
+        }
+        let receive = async {
             let history = self.fetch_fee_history(request).await?;
             Ok((history, clock::now()))
-        });
+        };
         let fetch = async {
             // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
             // wasted.
-            if chain_verified_at.is_none() && !has_failed {
+            if chain_verified_at.is_none() && failed_at.is_none() {
                 let (checked, received) = tokio::join!(self.check_chain(), receive);
                 return checked.and(received);
             }
             self.check_chain().await?;
             receive.await
         };
-        let fetch = pin!(async {
-            match tokio::time::timeout(deadline, fetch).await {
-                // A process that stood still during the call finds a reply that may be as old as that.
-                Ok(_) if clock::elapsed(started) > deadline => Err(Error::Timeout(deadline)),
-                Ok(outcome) => outcome,
-                Err(_) => Err(Error::Timeout(deadline)),
-            }
-        });
-        // Without a recent reading, the age of a reply is not known until the header is there.
-        let lacks_reading =
-            head.reading() == HeadReading::Unread || head.is_overdue(self.max_block_age, started);
-        let head_deadline = if lacks_reading { deadline } else { deadline / 2 };
-        let outcome =
-            if needs_head { self.fetch_with_head(fetch, head_deadline).await } else { fetch.await };
+        let outcome = match tokio::time::timeout(deadline, fetch).await {
+            // A process that stood still during the call finds a reply that may be as old as that.
+            Ok(_) if clock::elapsed(started) > deadline => Err(Error::Timeout(deadline)),
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::Timeout(deadline)),
+        };
         if outcome.is_err() {
             // The verification of this very attempt stays valid. Otherwise a node that answers one call within the
             // deadline, but not two, would never be used.
             self.update(|state| {
                 state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
-                state.has_failed = true;
+                state.failed_at = Some(clock::now());
                 state.doubted_before = state.doubted_before.max(Some(started));
-                state.head.mark_due();
             });
+        } else if let Some(since) = header_since {
+            // Without a recent header the age of the reply is not known. An old node is old until it says otherwise.
+            let patience = if self.headers.is_old() { deadline / 2 } else { deadline };
+            self.headers.wait(since, patience.saturating_sub(clock::elapsed(started))).await;
         }
         outcome
-    }
-
-    /// Awaits `fetch`, and reads the newest header meanwhile. A node that does not return headers in time is used all the
-    /// same, and one without a fee history is not waited for.
-    async fn fetch_with_head(
-        &self,
-        fetch: impl Future<Output = Result<(FeeHistory, Instant), Error>> + Unpin,
-        head_deadline: Duration,
-    ) -> Result<(FeeHistory, Instant), Error> {
-        // Boxed, because it is needed rarely, and every poll would be larger.
-        match select(fetch, Box::pin(self.read_head_with_poll(head_deadline))).await {
-            Either::Left((Ok(received), reading)) => {
-                reading.await;
-                Ok(received)
-            }
-            Either::Left((Err(error), _)) => Err(error),
-            Either::Right(((), fetch)) => fetch.await,
-        }
     }
 
     async fn fetch_fee_history(&self, request: &FeeHistoryRequest) -> Result<FeeHistory, Error> {
@@ -280,58 +253,36 @@ impl UpstreamNode {
         Ok(request.parse(&result)?)
     }
 
-    /// Reads the newest header within `deadline`, and records what it says.
-    pub(crate) async fn read_head(&self, deadline: Duration) {
-        let reading = self.fetch_head(deadline).await;
-        self.update(|state| state.head.record(reading, clock::now()));
+    /// Asks for the newest header that was read since `since`. The call may take twice the `deadline` of a poll, because a
+    /// node without headers gets two.
+    fn request_header(&self, since: Instant, deadline: Duration) {
+        self.headers.request(&self.client, &self.node, since, 2 * deadline);
     }
 
-    /// As [`read_head`](Self::read_head), for a poll that waits for it.
-    async fn read_head_with_poll(&self, deadline: Duration) {
-        let reading = self.fetch_head(deadline).await;
-        self.update(|state| state.head.record_with_poll(reading, clock::now()));
-    }
-
-    async fn fetch_head(&self, deadline: Duration) -> Option<HeadReading> {
-        let read = newest_header::read(&self.client, &self.node);
-        tokio::time::timeout(deadline, read).await.ok()?.ok()
+    /// Asks for the newest header if the last one is due for a node in use, and does not wait for it.
+    pub(crate) fn request_due_header(&self, deadline: Duration) {
+        if let Some(since) = self.headers.due_since() {
+            self.request_header(since, deadline);
+        }
     }
 
     /// Reads the newest header again, unless it was read since `since`: a node that surprises may have lost the block of an
-    /// earlier reading, or may not have been read for long. Nothing is known if that fails. Ends within `deadline`.
+    /// earlier reading, or may not have been read for long. Ends within `deadline`.
     pub(crate) async fn read_head_again(&self, since: Instant, deadline: Duration) {
-        let head = self.state().head;
-        let earlier = match head.reading() {
-            HeadReading::Header(header) if header.read_at < since => Some(header),
-            // It may have failed to return one.
-            HeadReading::Unread | HeadReading::Unknown
-                if self.max_block_age.is_some() && head.ended_before(since) =>
-            {
-                None
-            }
-            _ => return,
-        };
-        self.read_head_with_poll(deadline).await;
-        self.update(|state| {
-            if earlier.is_some() && state.head.reading().header() == earlier {
-                state.head.forget_unless_old(self.max_block_age);
-            }
-        });
+        if self.headers.due_since().is_some() {
+            self.request_header(since, deadline);
+            self.headers.wait(since, deadline).await;
+        }
     }
 
     /// Returns what the node last said of its newest block.
     pub(crate) fn head(&self) -> HeadReading {
-        self.state().head.reading()
-    }
-
-    /// Returns true if the newest header is to be read again at `now`.
-    pub(crate) fn is_head_due(&self, now: Instant) -> bool {
-        self.max_block_age.is_some() && self.state().head.is_due(now)
+        self.headers.reading()
     }
 
     /// Returns true if the node's newest block was old when it was last read, or if the node was syncing.
     pub(crate) fn has_old_head(&self) -> bool {
-        self.head().block_age(self.max_block_age) == BlockAge::Old
+        self.headers.is_old()
     }
 
     /// Remembers that the node may have become another chain's, until its chain id is requested again.
