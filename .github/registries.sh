@@ -28,10 +28,16 @@ else
     echo npm=false
 fi
 
-if cargo info --quiet --registry crates-io gas-suggestion >/dev/null 2>log; then
+absent=()
+for crate in gas-suggestion gas-suggestion-alloy; do
+    if ! cargo info --quiet --registry crates-io "$crate" >/dev/null 2>log; then
+        grep --quiet "could not find .$crate. in registry" log || { cat log >&2; exit 1; }
+        absent+=("$crate")
+    fi
+done
+if [ "${#absent[@]}" = 0 ]; then
     echo crates=true
 else
-    grep --quiet 'could not find .gas-suggestion. in registry' log || { cat log >&2; exit 1; }
-    missing crates.io gas-suggestion
+    missing crates.io "${absent[@]}"
     echo crates=false
 fi

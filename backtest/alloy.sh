@@ -7,6 +7,6 @@ cd "$(dirname "$0")"
 
 file=tests/alloy-estimates.txt
 cargo build --locked --manifest-path alloy/Cargo.toml --target-dir ../target/alloy
-estimates=$(sed 's/ = .*//' "$file" | ../target/alloy/debug/gas-suggestion-alloy)
+estimates=$(sed 's/ = .*//' "$file" | ../target/alloy/debug/gas-suggestion-backtest-alloy)
 diff <(sed 's/.* = //' "$file") <(echo "$estimates")
 echo "all $(wc -l < "$file") estimates are those of alloy"

@@ -16,6 +16,7 @@ PAGES = {
     "gas-suggestion": ("README.md", "index.md"),
     "JavaScript client": ("clients/js/README.md", "javascript.md"),
     "Python client": ("clients/python/README.md", "python.md"),
+    "Rust client": ("clients/rust/README.md", "rust.md"),
     "Backtest": ("backtest/README.md", "backtest.md"),
     "Contributing": ("CONTRIBUTING.md", "contributing.md"),
     "Security": ("SECURITY.md", "security.md"),

@@ -26,7 +26,7 @@ command -v node >/dev/null || fail "node is missing. Install Node.js 18 or later
 cargo deny --locked "${offline[@]}" check -D unmatched-skip -D unnecessary-skip bans licenses sources
 
 # Dependencies of programs beside the service may have several versions; their licences and sources are still checked.
-for program in backtest backtest/alloy; do
+for program in backtest backtest/alloy clients/rust; do
     cargo deny --locked --manifest-path "$program/Cargo.toml" --config deny.toml "${offline[@]}" check \
         -A license-not-encountered licenses sources
 done

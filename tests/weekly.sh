@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-parts=(doc site supply_chain extras conformance generators replicas clients alloy web3 packages debian image benches sim)
+parts=(doc site supply_chain extras conformance generators replicas clients alloy web3 rust_client packages debian image benches sim)
 doc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items; }
 site() { tests/site.sh; }
 supply_chain() { tests/supply-chain.sh && npm audit --omit=dev --prefix clients/js; }
@@ -26,6 +26,12 @@ web3() {
         "$python" -m pip install --quiet --disable-pip-version-check pytest==9.2.0 "web3==$version" ./clients/python &&
             "$python" -m pytest -o pythonpath= clients/python || return
     done
+}
+rust_client() {
+    local crate=(--manifest-path clients/rust/Cargo.toml)
+    cargo fmt "${crate[@]}" --check &&
+        cargo clippy "${crate[@]}" --locked --target-dir target/rust-client --all-targets -- -D warnings &&
+        cargo test "${crate[@]}" --locked --target-dir target/rust-client
 }
 packages() { packaging/build.sh target/packages && tests/packages.sh target/packages; }
 debian() { tests/debian.sh "$(echo target/packages/deb/*_"$(dpkg --print-architecture)".deb)"; }

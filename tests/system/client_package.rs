@@ -9,8 +9,7 @@ use serde_json::Value;
 use crate::anvil::{Anvil, foundry};
 use crate::deployment::{assert_valid, compose_file, documents, text};
 use crate::fixtures;
-use crate::integrations::blocks_in;
-use crate::nginx::{self, Nginx};
+use crate::nginx::Nginx;
 use crate::programs;
 use crate::raw_client::free_port;
 use crate::test_server::{Response, TestServer};
@@ -99,41 +98,35 @@ async fn compose_example_runs_the_service_with_a_chain_of_ones_own() {
 }
 
 #[tokio::test]
-async fn nginx_examples_cache_prices_and_pass_streams_on() {
+async fn nginx_example_caches_prices_and_passes_streams_on() {
     const PATH: &str = "/v1/ronin/gas-suggestion";
-    let block = blocks_in("docs/integrations.md", "nginx").remove(0).text;
-    let block = nginx::configuration(&block.replace("/var/cache/nginx/", "cache-"));
-    for (example, port, upstream) in [
-        (text("docs/examples/nginx/nginx.conf"), "listen 8082;", "127.0.0.1:8080"),
-        (block, "listen 80;", "127.0.0.1:8080"),
-    ] {
-        let node = Anvil::start(&["--no-mining"]);
-        let service = TestServer::start(&node.chain("ronin", "block_time = \"14s\"")).await;
-        service.wait_for_head("ronin", &node).await;
-        let listen = format!("127.0.0.1:{}", free_port());
-        let _nginx = Nginx::start(&[listen.parse().unwrap()], |_| {
-            let example = example.replace(port, &format!("listen {listen};"));
-            example.replace(upstream, &service.address().to_string())
-        })
-        .await;
-        let url = |path: &str| format!("http://{listen}{path}");
-        let mut stream = reqwest::get(url(&format!("{PATH}/stream"))).await.unwrap();
-        let mut received = String::new();
-        while !received.split_once("data: ").is_some_and(|(_, data)| data.contains("\n\n")) {
-            let chunk = stream.chunk().await.unwrap().expect("the stream has an event");
-            received.push_str(std::str::from_utf8(&chunk).unwrap());
-        }
-        let body = service.get(PATH).await.body;
-        assert!(received.contains(&format!("data: {body}\n")), "{received}");
-        let first = Response::read(reqwest::get(url(PATH)).await.unwrap()).await;
-        assert_eq!((first.status, &first.body), (200, &body));
-        service.stop().await.unwrap();
-        // The stream ends without an error.
-        while stream.chunk().await.unwrap().is_some() {}
-        let cached = Response::read(reqwest::get(url(PATH)).await.unwrap()).await;
-        assert_eq!((cached.status, &cached.body), (200, &body));
-        assert_eq!(cached.header("age"), first.header("age"));
-        // nginx has not cached this response, because it has no cache lifetime.
-        assert_eq!(reqwest::get(url("/v1/chains")).await.unwrap().status(), 502);
+    let node = Anvil::start(&["--no-mining"]);
+    let service = TestServer::start(&node.chain("ronin", "block_time = \"14s\"")).await;
+    service.wait_for_head("ronin", &node).await;
+    let listen = format!("127.0.0.1:{}", free_port());
+    let _nginx = Nginx::start(&[listen.parse().unwrap()], |_| {
+        let example = text("docs/examples/nginx/nginx.conf");
+        let example = example.replace("listen 8082;", &format!("listen {listen};"));
+        example.replace("127.0.0.1:8080", &service.address().to_string())
+    })
+    .await;
+    let url = |path: &str| format!("http://{listen}{path}");
+    let mut stream = reqwest::get(url(&format!("{PATH}/stream"))).await.unwrap();
+    let mut received = String::new();
+    while !received.split_once("data: ").is_some_and(|(_, data)| data.contains("\n\n")) {
+        let chunk = stream.chunk().await.unwrap().expect("the stream has an event");
+        received.push_str(std::str::from_utf8(&chunk).unwrap());
     }
+    let body = service.get(PATH).await.body;
+    assert!(received.contains(&format!("data: {body}\n")), "{received}");
+    let first = Response::read(reqwest::get(url(PATH)).await.unwrap()).await;
+    assert_eq!((first.status, &first.body), (200, &body));
+    service.stop().await.unwrap();
+    // The stream ends without an error.
+    while stream.chunk().await.unwrap().is_some() {}
+    let cached = Response::read(reqwest::get(url(PATH)).await.unwrap()).await;
+    assert_eq!((cached.status, &cached.body), (200, &body));
+    assert_eq!(cached.header("age"), first.header("age"));
+    // nginx has not cached this response, because it has no cache lifetime.
+    assert_eq!(reqwest::get(url("/v1/chains")).await.unwrap().status(), 502);
 }

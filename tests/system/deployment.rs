@@ -246,8 +246,9 @@ fn versions_of_all_packages_are_one() {
     let version = env!("CARGO_PKG_VERSION");
     let package: Value = serde_json::from_str(&text("clients/js/package.json")).unwrap();
     assert_eq!(package["version"], version);
-    let python = text("clients/python/pyproject.toml");
-    assert!(python.contains(&format!("\nversion = \"{version}\"\n")));
+    for manifest in ["clients/python/pyproject.toml", "clients/rust/Cargo.toml"] {
+        assert!(text(manifest).contains(&format!("\nversion = \"{version}\"\n")), "{manifest}");
+    }
     assert!(text("config/debian/changelog").starts_with(&format!("gas-suggestion ({version}-1) ")));
     assert!(text("CHANGELOG.md").contains(&format!("\n## [{version}] - ")));
 }

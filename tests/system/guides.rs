@@ -1,4 +1,4 @@
-//! The guides: their links and anchors, their configuration snippets, and the scripts of the quick start.
+//! The guides: their links and anchors, their configuration snippets, and the program in TypeScript.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,8 +9,9 @@ use gas_suggestion::extras::sections;
 use serde_json::json;
 
 use crate::anvil::Anvil;
+use crate::client_package;
 use crate::fixtures;
-use crate::integrations::{KEY, blocks};
+use crate::integrations::{KEY, blocks, blocks_in};
 use crate::process::Folder;
 use crate::programs;
 use crate::test_server::TestServer;
@@ -144,34 +145,36 @@ fn toml_snippets_of_the_guides_are_valid_configurations() {
     assert!(count > 10, "{count} snippets");
 }
 
+/// `clients/python` and `clients/rust` test the programs in their languages.
 #[tokio::test]
-async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
+async fn the_typescript_program_sends_with_the_suggested_fees() {
     let node = Anvil::with_chain_id(31337, &[]);
     let service = TestServer::start(&node.chain("local", "")).await;
-    // ES modules are found from the folder of the script.
-    let folder = Folder::new("quick-start");
+    service.wait_for_head("local", &node).await;
+    let suggestion = service.get("/v1/local/gas-suggestion").await.json();
+    let folder = Folder::new("in-your-language");
     let folder = folder.path();
-    let packages = fixtures::path("tests/node/node_modules");
+    let packages = client_package::installed().join("node_modules");
     std::os::unix::fs::symlink(packages, folder.join("node_modules")).unwrap();
-    for package in ["viem", "ethers"] {
-        service.wait_for_head("local", &node).await;
-        let suggestion = service.get("/v1/local/gas-suggestion").await.json();
-        let name = format!("send-{package}.mjs");
-        let mut scripts = blocks("docs/quick-start.md");
-        scripts.retain(|block| block.text.starts_with(&format!("// {name}\n")));
-        let [script] = &scripts[..] else { panic!("{name}: {scripts:?}") };
-        fs::write(folder.join(&name), &script.text).unwrap();
-        let mut command = programs::node_js(&[package]);
-        command.arg(folder.join(&name)).env("SERVICE", service.url("")).env("CHAIN", "anvil");
-        command.env("NODE", node.url()).env("KEY", KEY);
-        let hash = programs::expect_success(command).await;
-        let transaction = node.call("eth_getTransactionByHash", json!([hash])).await;
-        for (sent, suggested) in [
-            ("maxFeePerGas", "max_fee_per_gas"),
-            ("maxPriorityFeePerGas", "max_priority_fee_per_gas"),
-        ] {
-            let suggested = fixtures::wei(&suggestion["medium"][suggested]);
-            assert_eq!(fixtures::quantity(&transaction[sent]), suggested, "{package}");
-        }
+    let programs = blocks_in("docs/in-your-language.md", "ts");
+    let [program] = &programs[..] else { panic!("{programs:?}") };
+    fs::write(folder.join("send.ts"), &program.text).unwrap();
+    fs::write(folder.join("package.json"), "{ \"type\": \"module\" }").unwrap();
+    let compiler = fixtures::path("clients/js/node_modules");
+    let mut compile = programs::node_js(&["viem"]);
+    compile.arg(compiler.join("typescript/bin/tsc")).current_dir(folder);
+    compile.args(["--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]);
+    compile.args(["--types", "node", "--typeRoots"]).arg(compiler.join("@types")).arg("send.ts");
+    programs::expect_success(compile).await;
+    let mut command = programs::node_js(&["viem"]);
+    command.arg("send.js").current_dir(folder).env("SERVICE", service.url(""));
+    command.env("NODE", node.url()).env("PRIVATE_KEY", KEY);
+    let hash = programs::expect_success(command).await;
+    let transaction = node.call("eth_getTransactionByHash", json!([hash])).await;
+    for (sent, suggested) in
+        [("maxFeePerGas", "max_fee_per_gas"), ("maxPriorityFeePerGas", "max_priority_fee_per_gas")]
+    {
+        let suggested = fixtures::wei(&suggestion["medium"][suggested]);
+        assert_eq!(fixtures::quantity(&transaction[sent]), suggested);
     }
 }

@@ -12,7 +12,6 @@ use futures_util::future::join_all;
 
 use crate::deployment::text;
 use crate::http_client;
-use crate::integrations::blocks_in;
 use crate::mock_node::{MockNode, Reply};
 use crate::nginx::{self, Nginx};
 use crate::process::Process;
@@ -200,15 +199,4 @@ async fn documented_nginx_serves_no_old_price_but_over_a_restart() {
         wait_until("the price is new", async || !is_stale(&get_price(nginx).await)).await;
     });
     join_all(cases).await;
-}
-
-#[test]
-fn the_guide_has_the_directives_of_the_example() {
-    let example = text("docs/examples/nginx/nginx.conf");
-    let block = blocks_in("docs/integrations.md", "nginx").remove(0).text;
-    for line in block.lines().map(str::trim) {
-        let is_own = line.starts_with("listen") || line.starts_with("proxy_pass ");
-        let line = line.replace("/var/cache/nginx/gas", "cache");
-        assert!(is_own || example.contains(&line), "{line}");
-    }
 }

@@ -237,9 +237,10 @@ def test_options_that_cannot_be_right_are_refused_at_once(options):
         gas_suggestion_middleware(**{"url": "http://localhost", **options})
 
 
-@pytest.mark.parametrize("page", ["clients/python/README.md", "docs/integrations.md"])
+@pytest.mark.parametrize("page", ["clients/python/README.md", "docs/in-your-language.md"])
 def test_the_programs_of_the_documentation_run(node, service, page, monkeypatch, capsys):
-    monkeypatch.setenv("PRIVATE_KEY", KEY)
+    for name, value in {"PRIVATE_KEY": KEY, "SERVICE": service.url, "NODE": node}.items():
+        monkeypatch.setenv(name, value)
     programs = re.findall(r"```py\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert programs
     for program in programs:
