@@ -10,7 +10,7 @@
 //! error about the key must not reach another client. The rate limit does not apply to it, but a key that the API refuses
 //! is not sent again for a while.
 
-pub(crate) mod address;
+mod address;
 mod api_client;
 mod api_response;
 mod budget;

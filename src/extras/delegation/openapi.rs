@@ -8,6 +8,7 @@ use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Response, Schema, Type};
 use utoipa::{IntoParams, IntoResponses, OpenApi, PartialSchema, ToSchema};
 
+use super::address::AddressText;
 use super::parameters::{Rights, Uint256};
 use super::registry::Delegation;
 use crate::api::openapi::schema_ref;
@@ -75,5 +76,5 @@ impl PartialSchema for ListedDelegation {
 
 /// Schemas that the others refer to.
 #[derive(OpenApi)]
-#[openapi(components(schemas(Delegation, Rights, Uint256)))]
+#[openapi(components(schemas(AddressText, Delegation, Rights, Uint256)))]
 pub(crate) struct Schemas;

@@ -13,12 +13,11 @@ use utoipa_axum::router::OpenApiRouter;
 use super::*;
 use crate::api::openapi::ALL_ROUTES;
 use crate::api::routes::Routes;
-use crate::extras::delegation::address::AddressText;
 use crate::http::problem::ProblemBody;
 
-/// Schemas of errors and parameters.
+/// Schemas of errors.
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(ProblemBody, AddressText)))]
+#[openapi(components(schemas(ProblemBody)))]
 struct SharedSchemas;
 
 /// Parts of the committed document whose order counts.
