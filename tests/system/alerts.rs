@@ -86,10 +86,10 @@ fn rules_match_only_values_that_labels_have() {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            match path.extension() {
-                None => folders.push(path),
-                Some(kind) if kind == "rs" => sources += &fs::read_to_string(path).unwrap(),
-                Some(_) => {}
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                sources += &fs::read_to_string(path).unwrap();
             }
         }
     }

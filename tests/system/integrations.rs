@@ -181,6 +181,8 @@ struct NodeAndService {
 impl NodeAndService {
     /// Starts a node with these arguments, and the service.
     async fn start(arguments: &[&str]) -> Self {
+        // It holds this thread for long, and with it a service that runs.
+        client_package::installed();
         let node = node(arguments);
         // With a few blocks, the average base fee differs from every single base fee.
         for _ in 0..3 {

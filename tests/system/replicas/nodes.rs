@@ -12,7 +12,7 @@ use crate::fixtures::wei;
 const LONG_SLOTS: &str = "block_time = \"10m\"\nmax_age = \"40m\"\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_started_together_poll_once_and_price_by_their_own_configuration() {
+async fn replicas_started_together_poll_once_and_each_has_its_own_pricing() {
     let redis = Redis::start();
     // All replicas start within one slot.
     let node = MockClockNode::start(CHAIN_ID, 10 * BLOCK_TIME).await;
