@@ -109,7 +109,7 @@ impl<N: Network> TxFiller<N> for GasSuggestionFiller {
             if is_complete || tx.gas_price().is_some() {
                 return Ok(None);
             }
-            self.service.fees(chain_id(provider, tx).await?).await
+            self.service.fees(chain_id::<P, N>(provider, tx).await?).await
         };
         let gas_limit = async {
             match tx.gas_limit() {
@@ -180,7 +180,7 @@ where
         provider: &P,
         tx: &N::TransactionRequest,
     ) -> TransportResult<u128> {
-        match self.service.blob_base_fee(chain_id(provider, tx).await?).await? {
+        match self.service.blob_base_fee(chain_id::<P, N>(provider, tx).await?).await? {
             // alloy takes 0 for a fee that is missing.
             Some(base_fee) => Ok(base_fee.saturating_mul(2).max(1)),
             None => TxFiller::<N>::prepare(&self.alloy, provider, tx).await,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_transport::{TransportError, TransportResult};
-use reqwest::header::{AGE, HeaderMap};
+use reqwest::header::HeaderMap;
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 
@@ -144,7 +144,7 @@ impl Service {
 
     fn refuse_old_and_doubted(&self, headers: &HeaderMap) -> Result<(), String> {
         let header =
-            |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
         if !self.options.accept_stale && header("x-stale").is_some_and(|value| value == "true") {
             return Err("the suggestion is stale".to_owned());
         }
@@ -152,7 +152,7 @@ impl Service {
             return Err(format!("the suggestion is doubted: {doubt}"));
         }
         if let Some(max_age) = self.options.max_age {
-            let age = header(AGE.as_str()).unwrap_or_default();
+            let age = header("age").unwrap_or_default();
             let seconds = decimal(&age).and_then(|age| age.try_into().ok());
             if seconds.is_none_or(|seconds| Duration::from_secs(seconds) > max_age) {
                 let age = if age.is_empty() { "unknown" } else { &age };

@@ -1,13 +1,21 @@
 //! The fillers with anvil and a stand-in for the service.
 
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends at the first unexpected value"
+)]
+
 mod rig;
 
 use std::iter;
 use std::time::{Duration, Instant};
 
-use alloy::consensus::{BlobTransactionSidecar, Transaction as _};
+use alloy::consensus::Transaction as _;
+use alloy::eips::BlockNumberOrTag;
 use alloy::eips::eip2930::AccessList;
-use alloy::network::{TransactionBuilder, TransactionBuilder4844, TransactionResponse};
+use alloy::eips::eip4844::BlobTransactionSidecar;
+use alloy::network::{TransactionBuilder, TransactionBuilder4844};
 use alloy::primitives::{Address, U256};
 use alloy::providers::{Provider, ProviderBuilder};
 use alloy::rpc::types::{Transaction, TransactionRequest};
@@ -22,15 +30,17 @@ const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f
 /// Max fee and priority fee of the medium tier, in gwei.
 const SUGGESTED: (u128, u128) = (22, 20);
 
-fn connect(node: &Anvil, filler: &GasSuggestionFiller) -> impl Provider {
-    ProviderBuilder::new()
+fn connect(node: &Anvil, filler: &GasSuggestionFiller) -> impl Provider + use<> {
+    let provider = ProviderBuilder::new()
         .disable_recommended_fillers()
         .filler(filler.blob_filler())
         .filler(filler.clone())
         .with_simple_nonce_management()
         .fetch_chain_id()
         .wallet(KEY.parse::<PrivateKeySigner>().unwrap())
-        .connect_http(node.url.parse().unwrap())
+        .connect_http(node.url.parse().unwrap());
+    provider.client().set_poll_interval(Duration::from_millis(10));
+    provider
 }
 
 fn filler(service: &Service) -> GasSuggestionFiller {
@@ -81,7 +91,7 @@ async fn legacy_pricing_sets_a_gas_price() {
     let provider = connect(&node, &filler(&service));
     for (tx, kind) in [(transfer(), 0), (transfer().with_access_list(AccessList::default()), 1)] {
         let tx = pay(&provider, tx).await;
-        assert_eq!((tx.inner.tx_type() as u8, tx.inner.gas_price()), (kind, Some(9 * GWEI)));
+        assert_eq!((u8::from(tx.inner.tx_type()), tx.inner.gas_price()), (kind, Some(9 * GWEI)));
     }
     // A transaction with a fee of EIP-1559 keeps it.
     let tx = pay(&provider, transfer().with_max_fee_per_gas(12 * GWEI)).await;
@@ -241,7 +251,7 @@ fn serve_chains(service: &Service) {
     });
 }
 
-fn of_chain(service: &Service, chain: &str) -> GasSuggestionFiller {
+fn for_chain(service: &Service, chain: &str) -> GasSuggestionFiller {
     let options = Options { chain: Some(chain.to_owned()), ..Options::default() };
     GasSuggestionFiller::new(&service.url, options).unwrap()
 }
@@ -261,7 +271,7 @@ async fn fees_of_another_chain_are_refused() {
             "these are the fees of chain 2020, not of chain 5",
         ),
     ] {
-        let provider = connect(&node, &of_chain(&service, chain));
+        let provider = connect(&node, &for_chain(&service, chain));
         for _ in 0..2 {
             let refusal = provider.send_transaction(tx.clone()).await.unwrap_err();
             assert!(refusal.is_local_usage_error());
@@ -278,13 +288,13 @@ async fn the_id_of_a_key_is_requested_once() {
     let (warnings, _guard) = Warnings::collect();
     let (node, service) = (Anvil::start(), Service::start(b""));
     serve_chains(&service);
-    let provider = connect(&node, &of_chain(&service, "ronin"));
+    let provider = connect(&node, &for_chain(&service, "ronin"));
     for _ in 0..2 {
         assert_eq!(fees(&pay(&provider, transfer()).await), SUGGESTED);
     }
     let suggestion = "/v1/ronin/gas-suggestion";
     assert_eq!(service.take_paths(), ["/v1/chains", suggestion, suggestion]);
-    pay_without_suggestion(&connect(&node, &of_chain(&service, "base"))).await;
+    pay_without_suggestion(&connect(&node, &for_chain(&service, "base"))).await;
     assert_eq!(warnings.take(), ["the service has no chain `base`"]);
 }
 
@@ -295,7 +305,7 @@ async fn blob_transactions_get_the_blob_fee_of_the_service() {
     let fillers = ProviderBuilder::new().disable_recommended_fillers();
     let fillers = fillers.filler(filler.blob_filler()).filler(filler);
     let provider = fillers.connect_http(node.url.parse().unwrap());
-    let estimate = provider.get_fee_history(2, Default::default(), &[]).await.unwrap();
+    let estimate = provider.get_fee_history(2, BlockNumberOrTag::Latest, &[]).await.unwrap();
     let estimate = *estimate.base_fee_per_blob_gas.last().unwrap();
     for (market, expected) in [
         (r#"{"latest":"3","next":"7000000000"}"#, 14 * GWEI),
