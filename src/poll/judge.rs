@@ -1,8 +1,7 @@
 //! Decides which node's reply may be published. Guards against nodes that lag, jump, stall or lie about their head.
 //!
-//! Pure: reports and instants in, decisions out, so that `benches/replies.rs` can check millions of polls. A poll opens
-//! a [`Round`], checks the [`Report`] of each upstream, and finishes it. Upstreams are known by their index: a lower
-//! one is preferred. The record of another replica is a report too, of the least preferred upstream [`REMOTE`].
+//! Pure: reports and instants in, decisions out. A poll opens a [`Round`], checks the [`Report`] of each upstream, and
+//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another replica is a report too, of the least preferred upstream [`REMOTE`].
 //!
 //! # Plausible heads
 //!

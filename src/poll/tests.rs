@@ -10,7 +10,7 @@ use crate::fees::{BaseFeeRule, Block, HeaderTime, Rewards};
 use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
 use crate::observe::metrics::ChainLabels;
 use crate::store::{ChainStore, StaleReason, Timestamps};
-use active_poll::PricedReply;
+use active_poll::{PricedReply, is_unsynced_genesis};
 
 /// Age of the first record in the tests, so that later ones can be newer.
 const FIRST_AGE: u64 = 30;
@@ -277,4 +277,24 @@ fn records_are_priced_by_the_rule_of_the_last_header() {
         assert_eq!(harness.merge(head, age), AdoptOutcome::Adopted);
     }
     assert_eq!(denominator(&harness), Some(50));
+}
+
+#[test]
+fn a_genesis_block_without_a_base_fee_is_no_price_of_a_known_chain() {
+    let chain = |id: u64| {
+        let text = format!("[chains.a]\nchain_id = {id}\nrpc_urls = [\"http://localhost\"]\n");
+        Config::from_toml(&text, &[]).unwrap().chains.remove(0)
+    };
+    for (id, newest, base_fee, is_unsynced) in [
+        (1, 0, 0, true),
+        (137, 0, 0, true),
+        (137, 1, 0, false),
+        (137, 0, 7, false),
+        // A local chain.
+        (31_337, 0, 0, false),
+    ] {
+        let block = Block { base_fee, gas_used_ratio: None, rewards: None };
+        let history = FeeHistory::new(newest, vec![block], None).unwrap();
+        assert_eq!(is_unsynced_genesis(&history, &chain(id)), is_unsynced, "{id} {newest}");
+    }
 }

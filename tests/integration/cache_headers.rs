@@ -100,7 +100,7 @@ async fn head_has_the_headers_of_get_on_every_route() {
 }
 
 #[tokio::test]
-async fn a_304_has_the_headers_of_the_200_on_every_route() {
+async fn a_304_has_the_headers_of_the_200_on_every_route_and_one_reason_to_vary() {
     let (service, _node) = start(ONE_ORIGIN).await;
     let mut untagged = Vec::new();
     for path in paths(&service).await {
@@ -128,11 +128,8 @@ async fn a_304_has_the_headers_of_the_200_on_every_route() {
     untagged.dedup();
     let is_stored = |path: &String| !path.ends_with("/stream") && !path.ends_with('z');
     assert!(!untagged.iter().any(is_stored), "{untagged:?}");
-}
 
-#[tokio::test]
-async fn all_reasons_to_vary_are_in_one_line() {
-    let (service, _node) = start(ONE_ORIGIN).await;
+    // All reasons to vary are in one line.
     for path in paths(&service).await {
         for origin in
             [&[][..], &[("origin", "https://a.example")], &[("origin", "https://b.example")]]

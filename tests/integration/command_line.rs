@@ -18,13 +18,6 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     output(arguments, &[])
 }
 
-/// Checks that the command fails with this code and prints nothing but an error that begins so.
-fn assert_error(arguments: &[&str], expected_code: i32, beginning: &str) {
-    let (code, stdout, stderr) = run(arguments);
-    assert_eq!((code, stdout.as_str()), (Some(expected_code), ""), "{stderr}");
-    assert!(stderr.starts_with(beginning), "{stderr}");
-}
-
 /// Starts `serve` with these nodes on the command line.
 fn start(urls: &[&str]) -> Process {
     let free = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
@@ -77,64 +70,6 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
         assert!(all.iter().any(|line| line.contains(&left_out)), "{all:?}");
     }
     assert!(all.last().unwrap().contains("\"listening\"") && !all.join("").contains("c4n4ry"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn wrong_arguments_are_rejected_without_showing_a_url() {
-    let url = node(8453).await.url();
-    let chains = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-    let file = File::new("chains", chains);
-    for (arguments, expected) in [
-        (
-            &["serve", "--rpc-url", "ftp://node.example/canary"][..],
-            "error: --rpc-url: expected an http:// or https:// URL (not shown: it may carry a key)\n",
-        ),
-        (
-            &["serve", "--rpc-url", &url, "--config", file.path()],
-            &format!(
-                "error: {} has a [chains] table, which --rpc-url would replace; use one of them\n",
-                file.path()
-            ),
-        ),
-        (
-            &["serve", "--rpc-url", "@/nowhere/canary"],
-            "error: --rpc-url: cannot read the file after @: No such file or directory (os error 2)\n",
-        ),
-        (
-            &["serve", "--rpc-url", &url, "--chain", "base"],
-            "error: --chain: --rpc-url names chains too; use one of them\n",
-        ),
-    ] {
-        assert_eq!(run(arguments), (Some(2), String::new(), expected.to_owned()));
-    }
-    let unknown = "error: --chain: no public endpoint of the chain … is known; there are some of ethereum, optimism, ";
-    assert_error(&["serve", "--chain", "https://node.example/canary"], 2, unknown);
-    // A command that does not need the variable refuses it too, because the service will not start.
-    let expected = format!(
-        "error: {} has a [chains] table, which GAS_RPC_URL would replace; use one of them\n",
-        file.path()
-    );
-    let refused = output(&["check-config", "--config", file.path()], &[("GAS_RPC_URL", &url)]);
-    assert_eq!(refused, (Some(2), String::new(), expected));
-    for (arguments, part) in [
-        (
-            &["serve", "--listen", "nonsense"][..],
-            "expected an address such as 127.0.0.1:8080, localhost:8080",
-        ),
-        (&["serve", "my.toml"], "tip: '--config my.toml' names the file"),
-        (&["my.toml"], "tip: '--config my.toml' names the file"),
-        (&["serve", "--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
-        (&["--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
-        (&["serve", "--lisen", "127.0.0.1:0"], "tip: a similar argument exists: '--listen'"),
-        (&["nonsense"], ""),
-        (&["--nonsense"], ""),
-        (&["--config"], ""),
-        (&["demo", "--block-time", "soon"], ""),
-        (&["demo", "--block-time", "1ms"], ""),
-    ] {
-        let (code, _, stderr) = run(arguments);
-        assert!(code == Some(2) && stderr.contains(part), "{arguments:?}: {stderr}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,8 +246,10 @@ async fn prices_come_from_a_service_or_a_node() {
     node.set_header_reply(Reply::Result(long_ago));
     let (_, table, _) = run(&["price", "--rpc-url", &url]);
     assert!(table.contains("  gwei, stale  1000"), "{table}");
+    let (code, stdout, stderr) = run(&["price", "--url", &other]);
+    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
     let expected = "error: no response from the service; --url names another one, --rpc-url a node";
-    assert_error(&["price", "--url", &other], 1, expected);
+    assert!(stderr.starts_with(expected), "{stderr}");
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! The suggestion in the formats of other gas services.
 
-mod formats;
-mod recordings;
+use std::fmt::Write;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use self::formats::{MetaMask, Rrelayer};
-use crate::fixtures::wei;
-use crate::http::preflight;
+use crate::fixtures::{self, wei};
+use crate::http::{VARYING, preflight};
 use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
 use crate::test_server::{Response, TestServer};
 
@@ -38,20 +36,25 @@ async fn serve(node: &MockNode, more: &str) -> TestServer {
     service
 }
 
+/// The documents and their headers, each with the market's amounts: none is whole, and all differ.
 #[tokio::test]
-async fn every_document_is_as_fresh_as_the_suggestion() {
-    let node = node().await;
+async fn every_document_has_the_suggestion_in_its_format_and_its_freshness() {
+    let base_fee = |number| if number == 1020 { 2_987_654_321 } else { 3_000_000_007 };
+    let rewards = |number: u64| vec![21_000_000_001 + u128::from(number - 1000) * 1_234_567_891];
+    let window = fixtures::computed_history(1000..=1019, base_fee, rewards);
+    let node = MockNode::start(2020, Reply::Result(window)).await;
     let service = serve(&node, "").await;
-    for path in DOCUMENTS {
+    let mut documents = String::new();
+    for path in DOCUMENTS.iter().chain(&["/v1/ronin/fee-market"]) {
         let response = service.get(path).await;
-        assert_eq!(response.status, 200, "{path}: {}", response.body);
-        assert_eq!(response.header("content-type"), "application/json", "{path}");
-        assert_eq!(response.header("x-newest-block"), "1000", "{path}");
-        assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
-        assert!(response.header("cache-control").starts_with("public, max-age="), "{path}");
         assert!(response.header("age").parse::<u64>().is_ok(), "{path}");
-        assert!(!response.header("etag").is_empty(), "{path}");
+        let more = ["content-length", "etag", "msSinceLastBlock", "observed_at"];
+        // Blocks an hour apart make an hour known, or not, by the minute of their time.
+        let level = ["level", "level_deviation"];
+        let text = response.text(&[&VARYING[..], &more, &level].concat());
+        writeln!(documents, "{path}\n{text}\n").unwrap();
     }
+    fixtures::assert_snapshot("drop-in", &documents);
     let allowed = service.send(Method::OPTIONS, DOCUMENTS[0], &preflight("x-client-id")).await;
     let names = allowed.header("access-control-allow-headers");
     assert!(names.split(',').any(|name| name == "x-client-id"), "{names}");
@@ -77,11 +80,10 @@ fn assert_error(path: &str, response: &Response, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn without_current_data_every_document_is_an_error() {
+async fn without_data_every_document_is_an_error() {
     let node = node().await;
     node.set_reply(Reply::Error(-32000));
-    let more = "block_time = \"1s\"\nmax_age = \"2100ms\"\n";
-    let service = TestServer::start(&read_chain(&[&node], more)).await;
+    let service = TestServer::start(&read_chain(&[&node], "block_time = \"1s\"")).await;
     service.wait_for_admin("/readyz", |response| response.status == 503).await;
     for path in DOCUMENTS {
         assert_error(path, &service.get(path).await, 503, "no_data");
@@ -91,15 +93,10 @@ async fn without_current_data_every_document_is_an_error() {
     for path in DOCUMENTS {
         assert_eq!(service.get(path).await.status, 200, "{path}");
     }
-    node.set_reply(Reply::Error(-32000));
-    service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 503).await;
-    for path in DOCUMENTS {
-        assert_error(path, &service.get(path).await, 503, "stale_data");
-    }
 }
 
 #[tokio::test]
-async fn unknown_chains_modules_and_actions_are_errors() {
+async fn unknown_names_are_errors_and_parameters_without_a_meaning_ignored() {
     let node = node().await;
     let service = serve(&node, "").await;
     for path in DOCUMENTS {
@@ -126,12 +123,6 @@ async fn unknown_chains_modules_and_actions_are_errors() {
     ] {
         assert_error(path, &service.get(path).await, 400, "invalid_parameter");
     }
-}
-
-#[tokio::test]
-async fn parameters_without_a_meaning_are_ignored() {
-    let node = node().await;
-    let service = serve(&node, "").await;
     let many = "x=1&".repeat(100);
     for query in ["apikey=%ff%fe", "&&=", "a&b=", many.as_str()] {
         for path in DOCUMENTS {
@@ -197,11 +188,10 @@ async fn a_chain_without_rewards_has_all_documents_but_blocknatives() {
             assert_eq!(response.status, 200, "{path}: {}", response.body);
         }
     }
-    let fees: MetaMask = formats::parse(&service.get(DOCUMENTS[0]).await.body).unwrap();
-    assert_eq!(fees.low.fees()[0], 3_000_000_000);
+    let fees = service.get(DOCUMENTS[0]).await.json();
+    assert_eq!(fees["low"]["suggestedMaxPriorityFeePerGas"], "3");
     let speeds = service.get("/compat/rrelayer/2020").await;
     assert_eq!(speeds.json()["slow"]["maxWaitTimeEstimate"], Value::Null);
-    formats::parse::<Rrelayer>(&speeds.body).unwrap();
 }
 
 async fn call(service: &TestServer, body: Value) -> Value {

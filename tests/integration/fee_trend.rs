@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::history_refill::shown;
+use crate::history_refill::blocks;
 use crate::mock_node::{MockNode, Reply, start_service};
 use crate::test_server::{Response, TestServer};
 
@@ -42,7 +42,7 @@ async fn a_trend_outlives_the_suggestion() {
         assert!((3..60).contains(&response.header("age").parse().unwrap()), "{response:?}");
         let body = response.json();
         assert_eq!((&body["period"], &body["level"]), (&json!(period), &Value::Null));
-        assert_eq!(shown(&body).iter().map(|bucket| bucket.1).sum::<u64>(), 20, "{body}");
+        assert_eq!(blocks(&body), 20, "{body}");
         let head = service.send(reqwest::Method::HEAD, "/v1/a/fee-trend", &[]).await;
         assert_eq!((head.status, head.header("x-stale")), (200, "true"));
     }

@@ -69,8 +69,15 @@ async fn fees_are_exported_in_wei_and_gwei_until_they_expire() {
     assert_eq!(fees(&too_old), expired.join("\n"));
     // Block number and age are always exported.
     assert_eq!(value(&too_old, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
-    for path in ["gas-suggestion", "fee-market", "fee-history", "score", "cost?gas=21000"] {
-        service.get(&format!("/v1/a/{path}")).await.assert_problem(503, "stale_data");
+    for path in [
+        "/v1/a/gas-suggestion",
+        "/v1/a/fee-market",
+        "/v1/a/fee-history",
+        "/v1/a/score",
+        "/v1/a/cost?gas=21000",
+        "/networks/7/suggestedGasFees",
+    ] {
+        service.get(path).await.assert_problem(503, "stale_data");
     }
     let age = value(&too_old, "gas_suggestion_chain_data_age_seconds{chain=\"a\"}");
     // The age is read shortly before the status, so it may be slightly less than `max_age`.

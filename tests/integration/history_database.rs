@@ -129,67 +129,32 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
     service.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn check_config_refuses_a_file_that_cannot_be_created() {
-    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let directory = Directory::new("checked");
-    let check = |path: &std::path::Path| {
-        let file = crate::process::File::new("checked", &config(&node, path));
-        crate::process::output(&["check-config", "--config", file.path()], &[])
-    };
-    let (code, _, stderr) = check(&directory.path().join("none/history.redb"));
-    let expected =
-        "error: history.path: its folder cannot be written to: No such file or directory";
-    assert!(code == Some(2) && stderr.starts_with(expected), "{stderr}");
-    let (code, _, stderr) = check(&directory.file());
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!(directory.names(), Vec::<String>::new());
-}
-
+/// Which files are refused, and how, has unit tests. A run goes on without the file, with one warning.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
+async fn a_file_that_cannot_be_used_is_one_warning_and_check_config_refuses_it() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let directory = Directory::new("unusable");
-    let at = |name: &str| directory.path().join(name);
-    std::fs::write(at("foreign"), "{\"chains\":[]}").unwrap();
-    let first = TestServer::start(&config(&node, &directory.file())).await;
-    first.wait_for_ok("/v1/a/fee-trend").await;
-    let before = directory.names();
-    for (path, reason) in [
-        (at("none/history.redb"), "No such file or directory"),
-        (directory.path().to_owned(), "it is not a regular file"),
-        (at("foreign"), "it is not a database of this service"),
-        (directory.file(), "another instance uses it"),
-    ] {
-        let (warning, log) = warning_of_a_run(&node, &path).await;
-        assert!(warning.contains(reason), "{warning}");
-        assert!(warning.contains(&*path.to_string_lossy()), "{warning}");
-        assert_eq!(log.matches("history database").count(), 1, "{log}");
-        assert_eq!(directory.names(), before);
-    }
-    assert_eq!(std::fs::read(at("foreign")).unwrap(), b"{\"chains\":[]}");
-    first.stop().await.unwrap();
-    assert_eq!(Rows::read(&directory.file()).blocks(), 20);
-    // A damaged file is renamed.
-    std::fs::File::options().write(true).open(directory.file()).unwrap().set_len(5000).unwrap();
-    let (warning, _) = warning_of_a_run(&node, &directory.file()).await;
-    let names = directory.names();
-    let renamed = names.iter().find(|name| name.starts_with("history.redb.damaged-")).unwrap();
-    let is_named = warning.contains("history database is damaged") && warning.contains(renamed);
-    assert!(is_named, "{warning}");
-    assert_eq!(Rows::read(&directory.file()).blocks(), 20);
-}
-
-/// Runs the service with this database until it has a trend. Returns the only line about the database that is not of
-/// level INFO, and the whole log.
-async fn warning_of_a_run(node: &MockNode, path: &Path) -> (String, String) {
-    let process = LoggedProcess::start("history", &config(node, path));
+    std::fs::write(directory.file(), "{\"chains\":[]}").unwrap();
+    let process = LoggedProcess::start("history", &config(&node, &directory.file()));
     let url = format!("http://{}/v1/a/fee-trend", process.addresses[0]);
     wait_for(&http_client::new(), &url, |response| response.status == 200).await;
     let log = process.stop();
-    let is_bad = |line: &&str| line.contains("history database") && !line.contains("\"INFO\"");
-    let lines: Vec<_> = log.lines().filter(is_bad).collect();
-    let [warning] = lines[..] else { panic!("{}: {log}", path.display()) };
-    assert!(warning.contains("\"WARN\""), "{warning}");
-    (warning.to_owned(), log.clone())
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("history database")).collect();
+    let [warning] = lines[..] else { panic!("{log}") };
+    let path = directory.file().to_string_lossy().into_owned();
+    for part in ["\"WARN\"", "it is not a database of this service", path.as_str()] {
+        assert!(warning.contains(part), "{warning}");
+    }
+    assert_eq!(std::fs::read(directory.file()).unwrap(), b"{\"chains\":[]}");
+    let check = |name: &str| {
+        let file = File::new("checked", &config(&node, &directory.path().join(name)));
+        crate::process::output(&["check-config", "--config", file.path()], &[])
+    };
+    let (code, _, stderr) = check("none/history.redb");
+    let expected =
+        "error: history.path: its folder cannot be written to: No such file or directory";
+    assert!(code == Some(2) && stderr.starts_with(expected), "{stderr}");
+    let (code, _, stderr) = check("other.redb");
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(directory.names(), ["history.redb"]);
 }

@@ -49,13 +49,8 @@ impl Rows {
 
     /// Number of blocks in all hours.
     pub(crate) fn blocks(&self) -> u32 {
-        self.wide(3600).iter().map(|bucket| bucket.1).sum()
-    }
-
-    /// The buckets of a width.
-    pub(crate) fn wide(&self, width: u32) -> Vec<BucketRow> {
-        let buckets = self.buckets.iter().filter(|((_, known, _), _)| *known == width);
-        buckets.map(|(_, row)| *row).collect()
+        let hours = self.buckets.iter().filter(|((_, width, _), _)| *width == 3600);
+        hours.map(|(_, row)| row.1).sum()
     }
 }
 

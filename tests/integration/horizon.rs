@@ -67,7 +67,6 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
     // The base fees of four blocks differ by 3 wei, and those of a step of 5 s are known.
     for (query, count, seconds, known, base_fees) in [
         ("hold=30s", 24, 30, 20..100, 2..=3),
-        ("hold=30s&probability=0.999", 24, 30, 20..100, 2..=3),
         ("hold=30s&within=2s", 1, 30, 20..100, 2..=3),
         // There was no such time, so full blocks count.
         ("hold=10m&within=3&probability=0.99", 1, 600, 0..1, 3_000_000_000..=3_000_000_000),
@@ -116,4 +115,9 @@ async fn fewer_than_200_blocks_are_no_data_and_more_need_no_reading() {
     let fees = wait_for_fees(&service, 2003).await;
     assert_eq!(fees["percentile"], 60.0);
     assert_eq!(fees["cells"].as_array().unwrap().len(), 24);
+    // Blocknative's levels are the same fees.
+    let prices = service.get("/gasprices/blockprices?chainid=7").await.json();
+    let levels = prices["blockPrices"][0]["estimatedPrices"].as_array().unwrap();
+    let confidences: Vec<_> = levels.iter().map(|level| level["confidence"].clone()).collect();
+    assert_eq!(confidences, [99, 95, 90, 80, 70].map(Value::from));
 }

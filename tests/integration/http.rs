@@ -31,7 +31,7 @@ async fn start(more: &str) -> (TestServer, [MockNode; 2]) {
 const UNREACHABLE: &str = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 
 /// Headers that depend on the time.
-const VARYING: [&str; 5] =
+pub(crate) const VARYING: [&str; 5] =
     ["age", "cache-control", "cdn-cache-control", "last-modified", "x-accel-expires"];
 
 const BODY: &str = "{\"chain_name\":\"Ronin\",\"type\":\"eip-1559\",\
@@ -40,7 +40,7 @@ const BODY: &str = "{\"chain_name\":\"Ronin\",\"type\":\"eip-1559\",\
     \"high\":{\"max_priority_fee_per_gas\":\"24000000000\",\"max_fee_per_gas\":\"26000000000\"}}";
 
 #[tokio::test]
-async fn suggestion_has_its_five_members_and_headers() {
+async fn each_document_has_its_members_and_headers() {
     let (service, _nodes) = start("").await;
     for path in [SUGGESTION, "/v1/2020/gas-suggestion"] {
         let response = service.get(path).await;
@@ -48,6 +48,31 @@ async fn suggestion_has_its_five_members_and_headers() {
         fixtures::assert_snapshot("suggestion", &response.text(&VARYING));
         assert!(response.header("age").parse::<u64>().unwrap() < 60);
     }
+
+    let response = service.get("/v1/ronin/fee-market").await;
+    let market = response.json();
+    // Blocks an hour apart make an hour known, or not, by the minute of their time.
+    let level = [market["level"].clone(), market["level_deviation"].clone()];
+    assert!([[json!(null), json!(null)], [json!("normal"), json!(0.0)]].contains(&level));
+    assert!(age(&market["observed_at"]) < 60, "{market}");
+    let more = ["etag", "content-length", "observed_at", "level", "level_deviation"];
+    fixtures::assert_snapshot("fee-market", &response.text(&[&VARYING[..], &more].concat()));
+
+    // The newest blocks, the oldest first.
+    let response = service.get("/v1/ronin/fee-history?blocks=2").await;
+    fixtures::assert_snapshot("fee-history", &response.text(&VARYING));
+    for (query, count) in [("", 20), ("?blocks=1024", 20), ("?blocks=1&", 1)] {
+        let history = service.get(&format!("/v1/ronin/fee-history{query}")).await.json();
+        assert_eq!(history["blocks"].as_array().unwrap().len(), count, "{query}");
+    }
+
+    let chains = service.get("/v1/chains").await;
+    let varying = ["newest_block_at", "observed_at"];
+    for name in varying {
+        assert!(age(&chains.json()[1][name]) < 60, "{name}");
+    }
+    let text = chains.text(&[&varying[..], &["content-length", "etag"]].concat());
+    fixtures::assert_snapshot("chains", &text);
 }
 
 #[tokio::test]
@@ -100,55 +125,9 @@ async fn lists_have_every_chain_with_data_and_no_other() {
     assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
 }
 
-#[tokio::test]
-async fn fee_market_shows_how_the_suggestion_is_calculated() {
-    let (service, _nodes) = start("").await;
-    let response = service.get("/v1/ronin/fee-market").await;
-    let market = response.json();
-    // Blocks an hour apart make an hour known, or not, by the minute of their time.
-    let level = [market["level"].clone(), market["level_deviation"].clone()];
-    assert!([[json!(null), json!(null)], [json!("normal"), json!(0.0)]].contains(&level));
-    assert!(age(&market["observed_at"]) < 60, "{market}");
-    let more = ["etag", "content-length", "observed_at", "level", "level_deviation"];
-    fixtures::assert_snapshot("fee-market", &response.text(&[&VARYING[..], &more].concat()));
-}
-
 /// Returns the seconds since a time of a response.
 fn age(time: &Value) -> u64 {
     humantime::parse_rfc3339(time.as_str().unwrap()).unwrap().elapsed().unwrap().as_secs()
-}
-
-#[tokio::test]
-async fn fee_history_has_the_newest_blocks_oldest_first() {
-    let (service, _nodes) = start("").await;
-    let response = service.get("/v1/ronin/fee-history?blocks=2").await;
-    fixtures::assert_snapshot("fee-history", &response.text(&VARYING));
-    for (query, count) in [("", 20), ("?blocks=1024", 20), ("?blocks=1&", 1)] {
-        let history = service.get(&format!("/v1/ronin/fee-history{query}")).await.json();
-        assert_eq!(history["blocks"].as_array().unwrap().len(), count, "{query}");
-    }
-}
-
-#[tokio::test]
-async fn invalid_block_count_is_rejected_with_the_range() {
-    let (service, _nodes) = start("").await;
-    let counts = "blocks=0 blocks=1025 blocks=-1 blocks=%2B1 blocks=1.0 blocks= blocks=x \
-        blocks=99999999999999999999999 blocks=1&blocks=2 bl%6fcks=1&blocks=1 blocks=%ff";
-    let path = |count: &str| format!("/v1/ronin/fee-history?{count}");
-    let paths: Vec<_> = counts.split(' ').map(path).collect();
-    assert_problems(service.address(), "invalid-block-counts", &paths).await;
-}
-
-#[tokio::test]
-async fn chains_are_listed_by_ascending_id() {
-    let (service, _nodes) = start("").await;
-    let chains = service.get("/v1/chains").await;
-    let varying = ["newest_block_at", "observed_at"];
-    for name in varying {
-        assert!(age(&chains.json()[1][name]) < 60, "{name}");
-    }
-    let text = chains.text(&[&varying[..], &["content-length", "etag"]].concat());
-    fixtures::assert_snapshot("chains", &text);
 }
 
 #[tokio::test]
@@ -218,7 +197,7 @@ pub(crate) fn preflight(names: &str) -> [(&str, &str); 3] {
 }
 
 #[tokio::test]
-async fn cors_allows_any_origin_by_default() {
+async fn cors_allows_any_origin_and_options_depends_on_the_question() {
     let (service, _nodes) = start("").await;
     let response = service.send(Method::OPTIONS, SUGGESTION, &preflight("content-type")).await;
     fixtures::assert_snapshot("preflight", &response.text(&[]));
@@ -226,11 +205,7 @@ async fn cors_allows_any_origin_by_default() {
     let headers = [("origin", "https://app.example")];
     let response = service.send(Method::GET, SUGGESTION, &headers).await;
     fixtures::assert_snapshot("suggestion", &response.text(&VARYING));
-}
 
-#[tokio::test]
-async fn options_depends_on_the_question() {
-    let (service, _nodes) = start("").await;
     let plain = [("origin", "https://app.example")];
     for (path, status, allow) in [
         ("/v1/ronin/fee-history?blocks=x", 204, "GET,HEAD,OPTIONS"),
@@ -269,11 +244,7 @@ async fn options_depends_on_the_question() {
         assert_eq!(headers, ["no-store", ""]);
     }
     assert_eq!(unready.get("/livez").await.status, 200);
-}
-
-#[tokio::test]
-async fn options_lists_exactly_the_documented_methods() {
-    let (service, _nodes) = start("").await;
+    // Each path of the document has exactly its methods.
     let document = service.get("/openapi.json").await.json();
     let mut compared = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -315,8 +286,13 @@ async fn cors_allows_only_the_configured_origins() {
 }
 
 #[tokio::test]
-async fn close_query_parameters_and_unknown_chains_get_the_nearest_name() {
+async fn wrong_values_get_the_range_and_close_names_the_nearest_one() {
     let (service, _nodes) = start("").await;
+    let counts = "blocks=0 blocks=1025 blocks=-1 blocks=%2B1 blocks=1.0 blocks= blocks=x \
+        blocks=99999999999999999999999 blocks=1&blocks=2 bl%6fcks=1&blocks=1 blocks=%ff";
+    let path = |count: &str| format!("/v1/ronin/fee-history?{count}");
+    let paths: Vec<_> = counts.split(' ').map(path).collect();
+    assert_problems(service.address(), "invalid-block-counts", &paths).await;
     let close = "/v1/ronin/fee-history?block=2 /v1/ronin/fee-history?a=b&BLOCKS=2 \
         /v1/ronin/badge.svg?lable=x /v1/ronin/fee-trend?periode=7d \
         /v1/ronin/inclusion?max_fee_per_gas=2&max_priority_fee_per_gas=1&maxFeePerGas=3 \

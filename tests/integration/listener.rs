@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
 use crate::http_message::{Message, get};
@@ -49,13 +50,14 @@ fn outcomes(responses: &[Message]) -> Vec<(u16, String)> {
 async fn connection_without_a_whole_request_is_closed_without_a_response() {
     let (_node, service) = start(DEADLINES, "").await;
     let request = get(SUGGESTION, "");
-    for (sent, served) in [
+    let cases = [
         (String::new(), 0),
         // An empty line does not start a request, so the timeout still applies.
         (format!("{request}\r\n"), 1),
         (format!("{request}G"), 1),
         (format!("{request}GET /v1/chains HTTP/1.1\r\nHost: a\r\n"), 1),
-    ] {
+    ];
+    join_all(cases.map(async |(sent, served)| {
         let since = Instant::now();
         let mut client = RawClient::connect(service.address()).await;
         client.send(&sent).await;
@@ -63,7 +65,8 @@ async fn connection_without_a_whole_request_is_closed_without_a_response() {
         let elapsed = since.elapsed();
         assert!(elapsed >= DEADLINE && elapsed < MAX_CLOSE_DELAY, "closed after {elapsed:?}");
         assert_eq!(outcomes(&responses), vec![(200, String::new()); served], "{sent}");
-    }
+    }))
+    .await;
     assert_eq!(service.count(&timeouts("header")).await, 4);
 }
 
@@ -216,7 +219,7 @@ async fn rate_limited_client_gets_retry_after_and_is_served_later() {
 }
 
 #[tokio::test]
-async fn long_documents_and_lists_of_chains_cost_what_they_take() {
+async fn long_documents_lists_and_histories_cost_what_they_take() {
     let limits = "requests_per_second_per_client = 1\nrequest_burst_per_client = 11\n";
     let chain = |id| format!("[chains.c{id}]\nchain_id = {id}\nrpc_urls = [{:?}]\n", dead_url());
     let chains: String = (1..=40).map(chain).collect();
@@ -241,6 +244,17 @@ async fn long_documents_and_lists_of_chains_cost_what_they_take() {
     for _ in 0..5 {
         assert_eq!(client.status("/v1/gas-suggestions").await, 200);
     }
+    // A history is a request for each 32 blocks.
+    let limits = "requests_per_second_per_client = 1\nrequest_burst_per_client = 40\n";
+    let (_node, service) = start(limits, "").await;
+    let mut client = RawClient::connect(service.address()).await;
+    for status in [200, 429] {
+        assert_eq!(client.status("/v1/a/fee-history?blocks=1024").await, status);
+    }
+    let mut client = RawClient::connect_from(OTHER, service.address()).await;
+    for _ in 0..10 {
+        assert_eq!(client.status("/v1/a/fee-history?blocks=31").await, 200);
+    }
 }
 
 #[tokio::test]
@@ -249,7 +263,7 @@ async fn x_forwarded_for_counts_only_from_trusted_proxies() {
     let (_node, service) = start(BUDGET, "trusted_proxies = [\"127.0.0.2/32\"]").await;
     let forwarded = |address: &str| format!("X-Forwarded-For: {address}\r\n");
     let mut proxy = RawClient::connect_from(OTHER, service.address()).await;
-    for client in ["192.0.2.1", "192.0.2.2", "9.9.9.9, 192.0.2.3", "192.0.2.4, 127.0.0.2"] {
+    for client in ["192.0.2.1", "192.0.2.2"] {
         assert!(exhaust_rate_limit(&mut proxy, &forwarded(client)).await.0 >= 5, "{client}");
     }
     // The header of any other peer is ignored.
@@ -332,7 +346,7 @@ async fn service_survives_running_out_of_file_descriptors() {
 
 #[tokio::test]
 async fn disconnected_clients_leave_nothing_in_memory() {
-    const MAX_GROWTH_KIB: u64 = 2 * 1024;
+    const MAX_GROWTH_KIB: u64 = 1024;
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = format!(
         // The rate limit refills within a millisecond. Until then the service must remember the client.
@@ -369,10 +383,10 @@ async fn disconnected_clients_leave_nothing_in_memory() {
         }
         service.resident_kib()
     };
-    let first = wave(4_000).await;
+    let first = wave(2_000).await;
     let mut last = first;
-    for _ in 0..4 {
-        last = wave(4_000).await;
+    for _ in 0..3 {
+        last = wave(2_000).await;
     }
     assert!(last <= first + MAX_GROWTH_KIB, "{first} KiB became {last} KiB");
 }

@@ -7,12 +7,10 @@
     reason = "a test ends at the first unexpected value"
 )]
 
-mod activation;
 mod arrows;
 mod badge;
 mod block_age;
 mod cache_headers;
-mod calibrated;
 mod chain_parameters;
 mod command;
 mod command_line;
@@ -20,7 +18,6 @@ mod corpus;
 mod cost;
 mod delegation_api;
 mod drop_in;
-mod failover;
 mod fee_trend;
 mod floors;
 mod freshness_log;
@@ -29,12 +26,10 @@ mod history_database;
 mod history_refill;
 mod history_rows;
 mod horizon;
-mod hostile_replies;
 mod http;
 mod lifecycle;
 mod listener;
 mod logs;
-mod lying_nodes;
 mod memory;
 mod mistakes;
 mod node_faults;
@@ -52,7 +47,6 @@ mod rig;
 mod rpc_bodies;
 mod score;
 mod secrets;
-mod single_prices;
 mod stream;
 mod switched_off;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]

@@ -1,10 +1,9 @@
-//! Wrong configurations and wrong variables, each with the whole output.
+//! Wrong configurations, variables and arguments, each with the whole output.
 
 use crate::fixtures;
 use crate::process::{File, output};
 
-/// Runs the cases of a fixture, at least so many. Each has a title, an input for `run`, and all that `check-config`
-/// prints.
+/// Runs the cases of a fixture, at least so many. Each has a title, an input for `run`, and all that is printed.
 fn check_all(file: &str, at_least: usize, run: impl Fn(&str) -> (Option<i32>, String, String)) {
     let text = fixtures::read(&format!("tests/fixtures/mistakes/{file}"));
     let text = String::from_utf8(text).unwrap();
@@ -43,6 +42,20 @@ fn every_mistake_of_a_variable_is_reported_with_its_name() {
     check_all("variables.txt", 25, |input| {
         let variables: Vec<_> = input.lines().map(|line| line.split_once('=').unwrap()).collect();
         output(&["check-config"], &variables)
+    });
+}
+
+/// `FILE` is a configuration with chains.
+#[test]
+fn every_mistake_of_an_argument_is_reported_without_a_url() {
+    let chains = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let file = File::new("chains", chains);
+    check_all("arguments.txt", 17, |input| {
+        let words = input.split_whitespace().map(|it| if it == "FILE" { file.path() } else { it });
+        let (variables, arguments): (Vec<_>, Vec<_>) = words.partition(|it| it.contains('='));
+        let variables: Vec<_> = variables.iter().map(|it| it.split_once('=').unwrap()).collect();
+        let (code, stdout, stderr) = output(&arguments, &variables);
+        (code, stdout, stderr.replace(file.path(), "FILE"))
     });
 }
 

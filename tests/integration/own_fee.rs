@@ -6,7 +6,7 @@ use crate::mock_node::start_service;
 use crate::test_server::assert_problems;
 
 #[tokio::test]
-async fn a_fee_is_compared_with_the_newest_blocks() {
+async fn a_fee_is_compared_with_the_newest_blocks_and_replaced_or_rejected() {
     // The base fee is 3 gwei, and percentile 60 of the rewards 40 gwei.
     let (_node, service) = start_service("", "pricing.base_fee_change_denominator = 8").await;
     for (max_fee_gwei, tip_gwei, enough_in, covers_full_blocks, not_before_blocks) in
@@ -26,11 +26,7 @@ async fn a_fee_is_compared_with_the_newest_blocks() {
             assert_eq!(&body[member], value, "{member} in {query}: {body}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
-    let (_node, service) = start_service("", "").await;
+    // A replacement raises both fees by a tenth, or to the suggestion.
     let fees = |tip: &str, max_fee: &str| json!({ "max_priority_fee_per_gas": tip, "max_fee_per_gas": max_fee });
     for (query, medium) in [
         ("max_fee_per_gas=1&max_priority_fee_per_gas=0", fees("40000000000", "46000000000")),
@@ -43,11 +39,7 @@ async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
         let body = service.get(&format!("/v1/a/replacement?{query}")).await.json();
         assert_eq!(body["medium"], medium, "{query}");
     }
-}
 
-#[tokio::test]
-async fn fees_that_cannot_be_right_are_rejected() {
-    let (_node, service) = start_service("", "").await;
     let too_large = u128::MAX.to_string() + "0";
     let queries = [
         "inclusion?max_fee_per_gas=1",

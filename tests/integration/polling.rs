@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply, chain_of, fee_history};
 use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
@@ -26,29 +26,39 @@ async fn start(reply: Reply) -> (MockNode, TestServer) {
 }
 
 #[tokio::test]
-async fn failed_polls_keep_the_last_good_suggestion() {
+async fn a_redirect_is_not_followed_and_keeps_the_last_good_suggestion() {
     let (node, service) = start(Reply::history(1000, 3, 40)).await;
     let good = service.wait_for_ok(SUGGESTION).await.body;
     let gwei = 1_000_000_000;
     assert_eq!(good, fixtures::suggestion("a", "eip-1559", 6 * gwei, [40 * gwei, 48 * gwei]));
-
-    let result = fee_history(2000, 99, 99).to_string();
     let redirected = MockNode::start(7, Reply::history(2000, 99, 99)).await;
-    let failures = [
-        Reply::Error(-32000),
-        Reply::Raw(307, String::new()).with_header("location", redirected.url()),
-        Reply::Raw(200, format!("{{\"id\":{{id}},\"result\":{result}")),
-        Reply::Raw(200, format!("{{\"id\":{{id}},\"result\":{result},\"error\":{{\"code\":1}}}}")),
-    ];
-    for failure in failures {
-        node.set_reply(failure.clone());
-        // When the second call arrives, the service has processed the response to the first.
-        let polls = node.polls();
-        let kept = service.wait_for(SUGGESTION, |_| node.polls() >= polls + 2).await;
-        assert_eq!((kept.status, &kept.body), (200, &good), "{failure:?}");
-        assert_eq!(kept.headers["x-newest-block"], "1000");
-    }
-    assert_eq!(redirected.polls(), 0);
+    node.set_reply(Reply::Raw(307, String::new()).with_header("location", redirected.url()));
+    // When the second call arrives, the service has processed the response to the first.
+    let polls = node.polls();
+    let kept = service.wait_for(SUGGESTION, |_| node.polls() >= polls + 2).await;
+    assert_eq!((kept.status, kept.body, redirected.polls()), (200, good, 0));
+}
+
+#[tokio::test]
+async fn only_the_preferred_url_is_polled_while_it_is_healthy() {
+    let started = Instant::now();
+    let growing = || {
+        let head = move || 1000 + u64::try_from(started.elapsed().as_millis() / 50).unwrap();
+        Reply::computed(move |_| fee_history(head(), 3, 40))
+    };
+    let first = MockNode::start(7, growing()).await;
+    let second = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let chain = chain_of(&[&first, &second], "block_time = \"50ms\"\nstall_after = \"1m\"");
+    let service = TestServer::start(&chain).await;
+    service.wait_for(SUGGESTION, |_| first.polls() >= 10).await;
+    // At the start both are asked once.
+    assert!(second.polls() <= 1);
+    first.set_reply(Reply::Error(-32000));
+    service.wait_for(SUGGESTION, |_| second.polls() >= 2).await;
+    let last = service.get(SUGGESTION).await.newest_block();
+    first.set_reply(growing());
+    let is_newer = |response: &Response| response.newest_block() > last;
+    service.wait_for(SUGGESTION, is_newer).await;
 }
 
 #[tokio::test]
@@ -139,17 +149,69 @@ async fn first_poll_sends_its_two_calls_concurrently() {
 }
 
 #[tokio::test]
-async fn unusable_reply_of_a_node_is_counted_by_its_reason() {
-    let unsupported = MockNode::start(7, Reply::Error(-32601)).await;
+async fn unusable_and_outlying_replies_are_counted_by_their_reason() {
+    let with_reward = |reward: u128| {
+        let mut history = fee_history(1000, 3, 3);
+        history["reward"][3] = json!([format!("{reward:#x}")]);
+        Reply::Result(history)
+    };
+    let genesis = json!({
+        "oldestBlock": "0x0", "baseFeePerGas": ["0x0", "0x0"], "gasUsedRatio": [0.0], "reward": [["0x0"]],
+    });
     // The body is valid, but not compressed.
     let compressed = Reply::history(1000, 3, 40).with_header("content-encoding", "gzip");
-    let compressed = MockNode::start(8, compressed).await;
-    let second = fast_chain("b", &compressed);
-    let service = TestServer::start(&(fast_chain("a", &unsupported) + &second)).await;
-    for (chain, reason) in [("a", "unsupported"), ("b", "unexpected_encoding")] {
-        let labels = format!("{{chain=\"{chain}\",upstream=\"0\",outcome=\"{reason}\"}}");
+    let replies = [
+        (7, Reply::Error(-32601), "unsupported"),
+        (8, compressed, "unexpected_encoding"),
+        (9, with_reward(1 << 100), "above_maximum"),
+        (137, Reply::Result(genesis), "genesis"),
+        (11, with_reward(300_000_000_000_000), "ok"),
+    ];
+    let (mut nodes, mut chains) = (Vec::new(), String::new());
+    for (id, reply, _) in &replies {
+        let node = MockNode::start(*id, reply.clone()).await;
+        chains += &fast_chain(&format!("c{id}"), &node);
+        nodes.push(node);
+    }
+    let service = TestServer::start(&chains).await;
+    for (id, _, reason) in replies {
+        let labels = format!("{{chain=\"c{id}\",upstream=\"0\",outcome=\"{reason}\"}}");
         let counter = format!("gas_suggestion_upstream_attempts_total{labels}");
         service.wait_for_sample(&counter).await;
-        assert_eq!(service.get(&format!("/v1/{chain}/gas-suggestion")).await.status, 503);
+        let status = if reason == "ok" { 200 } else { 503 };
+        assert_eq!(service.get(&format!("/v1/{id}/gas-suggestion")).await.status, status, "{id}");
+    }
+    service.wait_for_sample("gas_suggestion_outlying_reward_blocks{chain=\"c11\"} 1").await;
+}
+
+#[tokio::test]
+async fn agreement_publishes_what_most_upstreams_confirm_and_counts_the_others() {
+    let liar = MockNode::start(7, Reply::history(1000, 3000, 3000)).await;
+    let honest = MockNode::start(7, Reply::history(1000, 3, 3)).await;
+    let ahead = MockNode::start(7, Reply::history(1001, 3, 3)).await;
+    let serve = async |nodes: &[&MockNode], agreement| {
+        let chain =
+            format!("block_time = \"100ms\"\nstall_after = \"1m\"\nagreement = {agreement}");
+        TestServer::start(&chain_of(nodes, &chain)).await
+    };
+    let service = serve(&[&liar, &honest, &ahead], 3).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
+    assert_eq!(response.json()["base_fee_per_gas"], "6000000000");
+    let has_counted = |response: &Response| {
+        let mut lines = response.body.lines();
+        let name = "gas_suggestion_upstream_disagreements_total";
+        lines.any(|line| line.starts_with(name) && !line.ends_with(" 0"))
+    };
+    service.wait_for_admin("/metrics", has_counted).await;
+    // Two that disagree publish nothing.
+    let service = serve(&[&liar, &honest], 2).await;
+    service.wait_for_sample("outcome=\"disagrees\"").await;
+    assert_eq!(service.get(SUGGESTION).await.status, 503);
+    // One more decides, and one that fails is replaced by the next.
+    for reply in [Reply::history(1000, 3000, 3000), Reply::Error(-32000)] {
+        liar.set_reply(reply);
+        let service = serve(&[&liar, &honest, &ahead], 2).await;
+        let response = service.wait_for_ok(SUGGESTION).await;
+        assert_eq!(response.json()["base_fee_per_gas"], "6000000000");
     }
 }

@@ -7,18 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::{hostile_replies, targets};
-
-#[test]
-fn no_generated_response_leads_to_a_wrong_suggestion() {
-    let tally = hostile_replies::run(10_000, 1);
-    // The sample is large enough to cover every outcome.
-    let outcomes: Vec<_> = tally.keys().copied().collect();
-    let expected = "above_maximum amount_too_large bad_base_fee bad_lengths bad_oldest_block base_fee_leap confirmed \
-                    head_ahead head_behind history_rewritten invalid_reply known no_base_fees no_rewards node_error \
-                    not_a_fee_history not_json overflow published rate_limited unsupported";
-    assert_eq!(outcomes.join(" "), expected);
-}
+use crate::targets;
 
 /// Generates amounts from realistic to absurd.
 fn amount() -> impl Strategy<Value = u128> {
@@ -77,19 +66,6 @@ fn flawed_result() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates arbitrary JSON.
-fn arbitrary_json() -> impl Strategy<Value = Value> {
-    let names = ["oldestBlock", "baseFeePerGas", "gasUsedRatio", "reward", "surprise"];
-    let name = proptest::sample::select(names.to_vec()).prop_map(String::from);
-    quantity().prop_recursive(4, 64, 8, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
-            proptest::collection::btree_map(name.clone(), inner, 0..5)
-                .prop_map(|members| members.into_iter().collect()),
-        ]
-    })
-}
-
 /// Passes a reply with this result to the fuzz target, which checks what is parsed and its price. Returns true if it is
 /// parsed.
 fn check_result(result: &Value) -> bool {
@@ -102,19 +78,10 @@ fn check_result(result: &Value) -> bool {
 fn a_flawed_result_is_read_and_priced_by_the_rules_or_rejected() {
     let mut parsed = 0;
     let (mut runner, results) = (TestRunner::new(ProptestConfig::default()), flawed_result());
-    for _ in 0..1024 {
+    for _ in 0..256 {
         let result = results.new_tree(&mut runner).unwrap().current();
         parsed += usize::from(check_result(&result));
     }
     // The sample covers both outcomes.
-    assert!((200..824).contains(&parsed), "{parsed} of 1,024 were parsed");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
-
-    #[test]
-    fn arbitrary_json_never_panics(result in arbitrary_json()) {
-        check_result(&result);
-    }
+    assert!((32..224).contains(&parsed), "{parsed} of 256 were parsed");
 }

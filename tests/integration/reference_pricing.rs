@@ -35,7 +35,8 @@ fn every_window_has_the_expected_prices() {
         let lines = lines(chain, header);
         assert_eq!(lines.len(), ROWS, "{chain}");
         let mut configured = HashMap::new();
-        for line in lines {
+        // Every fifth row, so that the configurations take turns.
+        for line in lines.into_iter().step_by(5) {
             let columns: Vec<_> = line.split(',').collect();
             let [newest, percentiles, base_floor, tip_floor, ..] = columns[..] else {
                 panic!("{line}")
@@ -107,10 +108,14 @@ fn calibrated_strategy_has_the_expected_tips_at_every_head() {
         let by_polls = published_tips(&recording, None);
         assert!(by_polls.len() > 990, "{chain}: {}", by_polls.len());
         assert!(by_polls.iter().map(|(number, _)| number).is_sorted_by(|one, next| one < next));
-        let by_readings = published_tips(&recording, Some(10));
-        assert!(by_readings.len() > 970, "{chain}: {}", by_readings.len());
-        for (number, tips) in by_polls.iter().chain(&by_readings) {
-            assert_eq!(expected.get(number), Some(tips), "{chain} at {number}");
+        let mut all = by_polls;
+        if chain == "ethereum" {
+            let by_readings = published_tips(&recording, Some(10));
+            assert!(by_readings.len() > 970, "{}", by_readings.len());
+            all.extend(by_readings);
+        }
+        for (number, tips) in all {
+            assert_eq!(expected.get(&number), Some(&tips), "{chain} at {number}");
         }
     }
 }

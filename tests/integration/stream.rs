@@ -2,6 +2,7 @@
 
 mod slow;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 use crate::http::preflight;
 use crate::http_client;
 use crate::http_message::get;
-use crate::mock_node::{MockNode, Reply, start_service};
+use crate::mock_node::{MockNode, Reply, fee_history, start_service};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{self, TestServer};
 
@@ -172,6 +173,7 @@ async fn subscriber_receives_the_value_and_each_change_only() {
     assert_eq!(headers["content-type"], "text/event-stream");
     assert_eq!(headers["cache-control"], "no-store, no-transform");
     assert_eq!(headers["x-accel-buffering"], "no");
+    assert!(headers.get("x-stale").is_none());
     let first = subscriber.next().await;
     assert_eq!(first, current(&service).await);
     assert!(first.id.starts_with("1000-"), "{first:?}");
@@ -217,7 +219,6 @@ async fn a_current_last_event_id_suppresses_the_first_event() {
         (&format!("{STREAM}?lastEventId={id}"), None),
         (&format!("{STREAM}?Last-Event-ID={id}"), None),
         (&format!("{STREAM}?_=1&lastEventId={encoded}&evs_preamble=2056"), None),
-        (&format!("{STREAM}?lastEventId=1-a&lastEventId={id}"), None),
         (&format!("{ALL}?lastEventId=7-{id}"), None),
     ] {
         let mut resumed = open(path, header).await;
@@ -226,13 +227,11 @@ async fn a_current_last_event_id_suppresses_the_first_event() {
     }
     for (path, header) in [
         (STREAM, Some("1001")),
-        (STREAM, Some("")),
         (STREAM, Some("\u{e9}")),
         (STREAM, Some(&long)),
         (&format!("{STREAM}?lastEventId={id}"), Some("1-a")),
         (&format!("{STREAM}?lastEventId={}", &long[..5000]), None),
         (&format!("{STREAM}?lastEventId="), None),
-        (&format!("{STREAM}?lastEventId"), None),
         (&format!("{STREAM}?lasteventid={id}"), None),
         (&format!("{STREAM}?%FF=%FF&lastEventId=%FF&"), None),
     ] {
@@ -247,39 +246,33 @@ async fn a_current_last_event_id_suppresses_the_first_event() {
 }
 
 #[tokio::test]
-async fn stream_of_a_chain_without_data_opens_and_waits() {
-    let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let service = TestServer::start(&chain("a", &node)).await;
-    service.wait_for(SUGGESTION, |response| response.body.contains("no_data")).await;
-    let mut subscriber = Subscriber::open(&service, "/v1/7/gas-suggestion/stream", &[]).await;
-    assert!(subscriber.no_event_pending().await, "{subscriber:?}");
-    node.set_reply(Reply::history(1000, 3, 40));
-    assert_eq!(subscriber.next().await, current(&service).await);
-    // The status has changed while the subscriber waited.
-    assert_eq!(subscriber.next_status().await["status"], "fresh");
-}
-
-#[tokio::test]
 async fn each_change_of_the_status_is_an_event_and_expired_values_wait() {
-    let (node, service) = start_with("", "max_age = \"4s\"\n").await;
-    let mut one = Subscriber::open(&service, STREAM, &[]).await;
-    let mut all = Subscriber::open(&service, ALL, &[]).await;
+    let node = MockNode::start(7, Reply::Error(-32000)).await;
+    let service =
+        TestServer::start(&node.chain("a", &format!("{FAST}\nmax_age = \"2100ms\""))).await;
+    service.wait_for(SUGGESTION, |response| response.body.contains("no_data")).await;
+    let mut one = Subscriber::open(&service, "/v1/7/gas-suggestion/stream", &[]).await;
+    assert!(one.no_event_pending().await, "{one:?}");
+    node.set_reply(Reply::history(1000, 3, 40));
     let first = one.next().await;
+    assert_eq!(first, current(&service).await);
+    // The status has changed while the subscriber waited.
+    one.expect_status("fresh", None).await;
+    let mut all = Subscriber::open(&service, ALL, &[]).await;
     all.next().await;
     let listed = async || service.get("/v1/chains").await.json()[0]["status"].take();
     node.set_reply(Reply::Error(-32000));
     for status in ["stale", "unavailable"] {
         let event = one.next_status().await;
-        let observed_at = event["observed_at"].as_str().unwrap();
-        let age = humantime::parse_rfc3339(observed_at).unwrap().elapsed().unwrap();
-        assert!(age < Duration::from_secs(11), "{event}");
+        let observed_at = &event["observed_at"];
+        assert!(humantime::parse_rfc3339(observed_at.as_str().unwrap()).is_ok(), "{event}");
         let expected = json!({
             "chain": "a", "status": status, "reason": "old_data", "observed_at": observed_at,
         });
         assert_eq!(event, expected);
         assert_eq!(all.next_status().await, expected);
-        assert_eq!(listed().await, status);
     }
+    assert_eq!(listed().await, "unavailable");
     // A value that has expired is withheld until a node confirms it.
     let mut late = Subscriber::open(&service, STREAM, &[]).await;
     late.expect_status("unavailable", Some("old_data")).await;
@@ -292,29 +285,33 @@ async fn each_change_of_the_status_is_an_event_and_expired_values_wait() {
         subscriber.expect_status("fresh", None).await;
     }
     assert_eq!(listed().await, "fresh");
-    wait_for_polls(&node, 3).await;
-    assert!(one.no_event_pending().await, "{one:?}");
 }
 
 #[tokio::test]
 async fn a_head_that_stands_is_told_and_its_end_too() {
-    let chain = "block_time = \"50ms\"\nstall_after = \"3s\"";
-    let (node, service) = start_service("", chain).await;
+    let newest = AtomicU64::new(1000);
+    let growing = move |_| fee_history(newest.fetch_add(1, Ordering::Relaxed), 3, 40);
+    let node = MockNode::start(7, Reply::computed(growing)).await;
+    let chain = "block_time = \"50ms\"\nstall_after = \"300ms\"";
+    let service = TestServer::start(&node.chain("a", chain)).await;
+    service.wait_for_ok(SUGGESTION).await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
-    subscriber.expect_status("stale", Some("standing_head")).await;
+    node.set_reply(Reply::history(100_000, 3, 40));
+    // On a busy machine the head has stood before.
+    while !subscriber.block().await.unwrap().contains("id: 100000-") {}
+    while subscriber.next_status().await["reason"] != "standing_head" {}
     // A subscriber of now gets the value first.
     let mut late = Subscriber::open(&service, STREAM, &[]).await;
-    let [first, second] = [&subscriber, &late].map(|it| it.response.headers().get("x-stale"));
-    assert!(first.is_none() && second.is_some_and(|value| value == "true"), "{second:?}");
+    assert_eq!(late.response.headers()["x-stale"], "true");
     let value = late.next().await;
     late.expect_status("stale", Some("standing_head")).await;
     // One that has the value gets the status alone.
     let mut resumed = Subscriber::open(&service, STREAM, &[("last-event-id", &value.id)]).await;
     resumed.expect_status("stale", Some("standing_head")).await;
-    node.set_reply(Reply::history(1001, 3, 40));
+    node.set_reply(Reply::history(100_001, 3, 40));
     for subscriber in [&mut subscriber, &mut late, &mut resumed] {
-        assert!(subscriber.next().await.id.starts_with("1001-"));
+        assert!(subscriber.next().await.id.starts_with("100001-"));
         subscriber.expect_status("fresh", None).await;
     }
 }
@@ -367,10 +364,7 @@ async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
     // 0 is no limit.
     let (_node, service) = start_with(&format!("{NO_RATE}max_streams = 0\n"), "").await;
     Subscriber::open(&service, STREAM, &[]).await;
-}
-
-#[tokio::test]
-async fn proxied_client_streams_are_capped_by_its_connection_limit() {
+    // The streams of a client behind a proxy count as its connections.
     let more = "trusted_proxies = [\"127.0.0.1/32\"]\n[limits]\nmax_connections_per_client = 2\n";
     let (_node, service) = start_with(more, "").await;
     let client = [("x-forwarded-for", "192.0.2.1")];
@@ -385,16 +379,12 @@ async fn proxied_client_streams_are_capped_by_its_connection_limit() {
 }
 
 #[tokio::test]
-async fn service_starts_with_any_write_timeout() {
+async fn streams_outlive_request_timeouts_and_any_write_timeout_is_one() {
     for time in ["0s", "1ms", "25days", "1000years"] {
         let limits = format!("[limits]\nwrite_timeout = \"{time}\"\n");
         let (_node, service) = start_with(&limits, "").await;
         service.wait_for_block(SUGGESTION, 1000).await;
     }
-}
-
-#[tokio::test]
-async fn streams_outlive_request_timeouts() {
     let timeouts = ["request", "header", "write", "body"];
     let limits = timeouts.map(|name| format!("{name}_timeout = \"100ms\"\n")).concat();
     let (node, service) = start_with(&format!("[limits]\n{limits}"), "").await;

@@ -1,5 +1,6 @@
 //! Prices in dollars: what a price feed must say to be believed, and where the price appears.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::fixtures::seconds;
@@ -108,7 +109,7 @@ async fn costs_have_amounts_in_dollars() {
 
 #[tokio::test]
 async fn what_is_no_price_of_the_pair_is_not_shown() {
-    for feed in [
+    let feeds = [
         Feed { pair: "TOK / EUR", ..FEED },
         Feed { pair: "", ..FEED },
         Feed { answer: "0", ..FEED },
@@ -116,7 +117,9 @@ async fn what_is_no_price_of_the_pair_is_not_shown() {
         Feed { decimals: 19, ..FEED },
         Feed { age: 3960 + 60, ..FEED },
         Feed { age: -600, ..FEED },
-    ] {
+    ];
+    // Each waits for a second read.
+    join_all(feeds.map(async |feed| {
         let node = node(feed.clone()).await;
         let service = start(&node).await;
         wait_for_invalid(&service).await;
@@ -125,7 +128,8 @@ async fn what_is_no_price_of_the_pair_is_not_shown() {
         let cost = service.get("/v1/a/cost?gas=21000").await.json();
         assert_eq!((&cost["usd"], &cost["data_fee_reason"]), (&Value::Null, &Value::Null));
         assert_eq!(service.get("/v1/cheapest").await.json()[0]["usd"], Value::Null);
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]

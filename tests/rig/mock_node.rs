@@ -44,8 +44,6 @@ struct NodeState {
     poll_reply: Reply,
     /// Reply to requests of the newest header.
     header_reply: Reply,
-    /// Reply to the question whether the node syncs.
-    syncing_reply: Reply,
     /// Reply to reads. `None`: reads are unexpected.
     read_reply: Option<Reply>,
     /// True if `poll_reply` is the reply to every call.
@@ -211,7 +209,6 @@ impl MockNode {
                 let now = fixtures::seconds();
                 json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
             }),
-            syncing_reply: Reply::Error(-32601),
             read_reply: None,
             is_scripted: false,
             polls: Vec::new(),
@@ -255,11 +252,6 @@ impl MockNode {
     /// Sets the reply to requests of the newest header, which is a header of block 0 that was mined now by default.
     pub(crate) fn set_header_reply(&self, reply: Reply) {
         self.state().header_reply = reply;
-    }
-
-    /// Sets the reply to `eth_syncing`, which is an error by default.
-    pub(crate) fn set_syncing_reply(&self, reply: Reply) {
-        self.state().syncing_reply = reply;
     }
 
     pub(crate) fn header_reads(&self) -> usize {
@@ -389,7 +381,7 @@ impl NodeState {
             return None;
         }
         Some(match method {
-            "eth_syncing" => self.syncing_reply.clone(),
+            "eth_syncing" => Reply::Error(-32601),
             // The node has no old blocks, so the fee trend is not filled.
             "eth_getBlockByNumber" => Reply::Result(Value::Null),
             _ => {

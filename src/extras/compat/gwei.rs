@@ -71,6 +71,9 @@ mod tests {
             assert_eq!(Gwei(wei).to_string(), text);
             assert_eq!(serde_json::to_string(&Gwei(wei)).unwrap(), format!("\"{text}\""));
             assert_eq!(serde_json::to_string(&GweiNumber(wei)).unwrap(), text);
+            // Readers that take it as a double round to the same wei.
+            let double = text.parse::<f64>().unwrap() * 1e9;
+            assert!(wei > 1 << 53 || format!("{double:.0}") == wei.to_string(), "{text}");
         }
     }
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const BLOCK: Duration = Duration::from_secs(2);
@@ -531,4 +533,52 @@ fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
     let round = judge.start_round(later + BLOCK);
     assert_eq!(round.suspicion(report((0, 410))), Some(SuspiciousReply::Jump));
     assert_eq!(round.suspicion(report((0, 401))), None);
+}
+
+proptest! {
+    /// Whatever three upstreams claim: a second implementation of the rules, as simple as possible.
+    #[test]
+    fn no_claims_publish_a_head_against_the_rules(
+        rounds in proptest::collection::vec(
+            (1_u32..5, proptest::array::uniform3(proptest::option::of(0_u64..60))), 1..200,
+        ),
+    ) {
+        let (mut judge, mut now) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
+        let (mut suspicious, mut last) = ([0; 3], None::<(u64, Instant)>);
+        for (blocks, heads) in rounds {
+            now += BLOCK * blocks;
+            // A chain may be a hundred times faster than configured.
+            let highest = last.map_or(u64::MAX, |(head, at)| {
+                head + 5 + 2 * u64::try_from((now - at).as_millis().div_ceil(20)).unwrap()
+            });
+            let mut round = judge.start_round(now);
+            let (mut changes, mut plausible) = (Vec::new(), Vec::new());
+            for (upstream, head) in heads.into_iter().enumerate() {
+                let Some(head) = head else { continue };
+                let decision = round.check(report((upstream, head)));
+                suspicious[upstream] = if decision.is_ok() { 0 } else { suspicious[upstream] + 1 };
+                plausible.extend(decision.is_ok().then_some(upstream));
+                if decision == Ok(PublishDecision::Publish) {
+                    let lowest = changes.last().copied().or(last.map(|(head, _)| head));
+                    prop_assert!(lowest.is_none_or(|lowest| head >= lowest) && head <= highest);
+                    changes.push(head);
+                }
+            }
+            if let Some(confirmed) = round.finish().confirmed.map(|it| it.upstream) {
+                let head = heads[confirmed].unwrap();
+                let near = heads.iter().flatten().filter(|other| other.abs_diff(head) <= 5);
+                let agree = near.count() >= 2;
+                prop_assert!(agree || suspicious[confirmed] >= 3, "without confirmation");
+                let is_preferred = plausible.first().is_none_or(|other| confirmed < *other);
+                let stands_still = last.is_some_and(|(_, at)| now - at >= MAX_AGE / 2);
+                prop_assert!(agree || is_preferred || stands_still, "another one is plausible");
+                changes.push(head);
+            }
+            for head in changes {
+                if last.is_none_or(|(known, _)| known != head) {
+                    last = Some((head, now));
+                }
+            }
+        }
+    }
 }

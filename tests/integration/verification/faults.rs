@@ -1,4 +1,4 @@
-//! Tests of upstream faults: each request ends, the next one works, and other requests are not affected.
+//! Tests of upstream faults: each request ends, and the next one works.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,8 +15,6 @@ use crate::raw_client::free_port;
 
 /// Upstream timeout for faults that last until the timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Delay allowed for a busy machine.
-const TOLERANCE: Duration = Duration::from_secs(5);
 
 /// Misbehaviour of an upstream.
 #[derive(Debug, Deserialize)]
@@ -90,25 +88,16 @@ pub(super) fn faults() -> BTreeMap<String, Vec<Fault>> {
     fixtures::json("tests/fixtures/upstream-faults/verification.json")
 }
 
-/// Plays the faults one after the other, while another client reads the suggestion.
+/// Plays the faults one after the other.
 async fn play(faults: Vec<Fault>, timeout: Duration) {
     // With a single permit, a leaked one fails the next request.
     let more = format!("timeout = \"{}ms\"\nmax_in_flight = 1", timeout.as_millis());
     let harness = Harness::with_settings(&more, "", healthy()).await;
-    harness.service.wait_for_ok(SUGGESTION).await;
-    let mut reads = 0;
-    let playing = async {
-        for fault in faults {
-            for request in get_and_post("/verification/health", "/verification") {
-                play_fault(&harness, &fault, &request, timeout).await;
-            }
+    for fault in faults {
+        for request in get_and_post("/verification/health", "/verification") {
+            play_fault(&harness, &fault, &request, timeout).await;
         }
-    };
-    tokio::select! {
-        () = playing => {}
-        () = read_suggestions(&harness, &mut reads) => unreachable!("it reads for ever"),
     }
-    assert!(reads > 0);
 }
 
 async fn play_fault(harness: &Harness, fault: &Fault, request: &[u8], timeout: Duration) {
@@ -121,12 +110,9 @@ async fn play_fault(harness: &Harness, fault: &Fault, request: &[u8], timeout: D
     let (message, end) = exchange(harness.service.address(), request).await;
     let took = started.elapsed();
     expected.check(name, message.as_ref(), end);
-    let (least, most) = if expected.is_at_deadline() {
-        (timeout, timeout + TOLERANCE)
-    } else {
-        (Duration::ZERO, TOLERANCE)
-    };
-    assert!(took >= least && took < most, "{name}: after {took:?}");
+    // Those that end at once run with a timeout of a minute.
+    let is_at_deadline = took >= timeout;
+    assert_eq!(is_at_deadline, expected.is_at_deadline(), "{name}: after {took:?}");
     // The upstream gets one request: no retry, and its connection is closed.
     if !matches!(script.last(), Some(Step::Close | Step::Reset | Step::Wait)) {
         harness.upstream.wait_for_close(number).await;
@@ -139,25 +125,8 @@ async fn play_fault(harness: &Harness, fault: &Fault, request: &[u8], timeout: D
     assert_eq!(after, (before.0 + 1 + recovered, before.1 + cut), "{name}");
 }
 
-const SUGGESTION: &str = "/v1/a/gas-suggestion";
-
-/// Reads the suggestion every 10 ms, and counts.
-async fn read_suggestions(harness: &Harness, reads: &mut u32) {
-    let mut connection = RawClient::connect(harness.service.address()).await;
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
-    loop {
-        let sent_at = Instant::now();
-        let response = connection.request(get(SUGGESTION, "")).await;
-        assert_eq!(response.status(), 200, "{response:#?}");
-        assert!(sent_at.elapsed() < TOLERANCE, "after {:?}", sent_at.elapsed());
-        *reads += 1;
-        ticks.tick().await;
-    }
-}
-
 #[tokio::test]
-async fn each_fault_has_its_response_and_costs_no_other_request() {
-    // Those that end at once run with a long upstream timeout.
+async fn each_fault_has_its_response_and_the_next_request_works() {
     let (late, at_once): (Vec<_>, Vec<_>) =
         faults().into_values().flatten().partition(|fault| fault.expected.is_at_deadline());
     let (mut late, mut playing) = (late.into_iter().peekable(), Vec::new());
@@ -174,10 +143,8 @@ async fn down_upstream_is_an_immediate_502_and_retried_next_time() {
     // The service uses `url`. The upstream of the harness stays unused.
     let harness = Harness::with_upstream(MockUpstream::start(healthy()).await, "", &url, "").await;
     for request in get_and_post("/verification/health", "/verification") {
-        let sent_at = Instant::now();
         let response = harness.request(request).await;
         assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));
-        assert!(sent_at.elapsed() < TOLERANCE, "{:?}", sent_at.elapsed());
     }
     assert_eq!(harness.count("unreachable").await, 2);
     let up = MockUpstream::start_at(port, healthy()).await;
@@ -187,8 +154,8 @@ async fn down_upstream_is_an_immediate_502_and_retried_next_time() {
 }
 
 #[tokio::test]
-async fn early_response_is_forwarded() {
-    let harness = Harness::start(healthy()).await;
+async fn early_response_is_forwarded_and_ends_the_upstream_request() {
+    let harness = Harness::with_settings("", "body_timeout = \"1h\"", healthy()).await;
     let refusal = response("413 Payload Too Large", "Connection: close\r\n", "too much");
     let body = vec![b'x'; 8 * 1024 * 1024];
     for (name, then) in [("reads on", None), ("closes", Some(Step::Close))] {
@@ -208,6 +175,14 @@ async fn early_response_is_forwarded() {
             }
         }
     }
+    // The upstream keeps reading, and the client sends no more.
+    harness.upstream.set_script(vec![Step::ReadHeaders, Step::Write(refusal)]);
+    let number = harness.upstream.connection_count();
+    let head = "POST /verification HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    let mut client = RawClient::connect(harness.service.address()).await;
+    client.send(head).await;
+    client.read_bytes_until(b"too much", 1).await;
+    harness.upstream.wait_for_close(number).await;
 }
 
 #[tokio::test]

@@ -1,14 +1,15 @@
 //! Prices of one number over recorded blocks: how long they hold, compared with what would be paid in the next block.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::time::Duration;
 
+use gas_suggestion::config::Config;
+use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::fees::{
     self, BaseFeeStep, Block, ChainParameters, FeeHistory, HeldBaseFee, Market, Pricing, Rewards,
     SinglePrices, Target,
 };
-
-use crate::fixtures;
 
 /// Blocks of the averaging window.
 const WINDOW: usize = 20;
@@ -70,7 +71,8 @@ impl Series {
 }
 
 fn recorded(name: &'static str, path: &str, block_time: usize) -> Series {
-    let recording = fixtures::recording(path);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    let recording = DemoRecording::from_gzip(&std::fs::read(path).unwrap()).unwrap();
     let is_60 = |percentile: &f64| percentile.total_cmp(&60.0).is_eq();
     let column = recording.reward_percentiles.iter().position(is_60).unwrap();
     let rewards = recording.reward.iter().map(|row| row[column]);
@@ -134,9 +136,15 @@ fn highest_after(series: &Series, index: usize, count: usize) -> u128 {
     (*series.base_fees[index + 1..=index + count].iter().max().unwrap()).into()
 }
 
+/// The network's rule, without floors.
+fn network_pricing() -> Pricing {
+    let text = "[chains.a]\nchain_id = 4711\nrpc_urls = [\"http://localhost\"]\npricing.strategy = \"network\"";
+    Config::from_toml(text, &[]).unwrap().chains.remove(0).pricing
+}
+
 /// Judges the prices at each head of the series.
 fn judge(series: &Series) -> [Tally; 3] {
-    let pricing = fixtures::priced("strategy = \"network\"").pricing;
+    let pricing = network_pricing();
     let block_time = Duration::from_secs(series.block_time as u64);
     let blocks = [(SECONDS[0], 2), (SECONDS[0], 2), (SECONDS[1], 5)]
         .map(|(seconds, least)| seconds.div_ceil(series.block_time).max(least));
@@ -155,7 +163,7 @@ fn judge(series: &Series) -> [Tally; 3] {
     tallies
 }
 
-/// The table of docs/drop-in.md: `cargo test --test integration prices_of_one_number_hold -- --nocapture`.
+/// Prints a table: `cargo test --test holding prices_of_one_number_hold -- --nocapture`.
 #[test]
 fn prices_of_one_number_hold_for_the_seconds_that_they_promise() {
     let mut table =
@@ -177,10 +185,10 @@ fn prices_of_one_number_hold_for_the_seconds_that_they_promise() {
     println!("{table}");
 }
 
-/// The table of docs/pricing.md: `cargo test --test integration max_fees_hold -- --nocapture`.
+/// The table of docs/pricing.md: `cargo test --test holding max_fees_hold -- --nocapture`.
 #[test]
 fn max_fees_hold_about_as_often_as_they_promise_for_a_minute() {
-    let pricing = fixtures::priced("strategy = \"network\"").pricing;
+    let pricing = network_pricing();
     let mut table =
         String::from("chain, seconds, holds % at 95, added ‰ (median), at 99, added ‰\n");
     for series in all_series() {
