@@ -59,6 +59,9 @@ struct AskedNode<'a> {
     answer: RefCell<Option<Result<u64, NodeFailure>>>,
 }
 
+/// URLs of each chain in the given order, and sentences about the nodes that gave no chain id.
+type Found = (BTreeMap<u64, Vec<UpstreamUrl>>, Vec<String>);
+
 /// Why a node gave no chain id.
 struct NodeFailure {
     error: anyhow::Error,
@@ -73,27 +76,23 @@ pub(super) fn load(
     mut overrides: Overrides,
 ) -> Result<Config, CommandError> {
     let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
-    let (chains, notes) = find_chains(nodes, &upstream)?;
-    overrides.chains = chains.into_iter().collect();
+    let (found, left_out) = find_chains(nodes, &upstream)?;
+    overrides.chains = found.into_iter().collect();
     overrides.chains_from = nodes.source;
     let mut config = context.load(&overrides)?;
-    config.notes.extend(notes);
+    config.notes.extend(left_out);
     Ok(config)
 }
 
-/// Asks each node for its chain id. Returns the URLs of each chain in the given order, and sentences about the nodes that
-/// gave no chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are left out if
+/// Asks each node for its chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are left out if
 /// another one has. One whose URL or key is wrong is not waited for.
 ///
 /// # Errors
 ///
 /// Fails if no node gives a valid chain id within 15 s. The error names nodes by their position.
-fn find_chains(
-    nodes: &NodeUrls,
-    upstream: &Upstream,
-) -> anyhow::Result<(BTreeMap<u64, Vec<UpstreamUrl>>, Vec<String>)> {
+fn find_chains(nodes: &NodeUrls, upstream: &Upstream) -> anyhow::Result<Found> {
     let NodeUrls { source, urls } = nodes;
-    let asked = urls.iter().enumerate().map(|(index, url)| {
+    let clients = urls.iter().enumerate().map(|(index, url)| {
         let name = match urls.len() {
             1 => format!("the node of {source}"),
             _ => format!("the node of {source} number {}", index + 1),
@@ -102,7 +101,7 @@ fn find_chains(
         let client = client.context("cannot set up the HTTP client")?;
         Ok(AskedNode { name, url, client, answer: RefCell::default() })
     });
-    let nodes = asked.collect::<anyhow::Result<Vec<_>>>()?;
+    let nodes = clients.collect::<anyhow::Result<Vec<_>>>()?;
     let waited = ask_all(&nodes);
     let mut chains: BTreeMap<u64, Vec<UpstreamUrl>> = BTreeMap::new();
     let mut failures = Vec::new();

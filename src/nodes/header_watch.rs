@@ -159,7 +159,7 @@ mod tests {
     /// A header that was read now, of a block of this age.
     fn header(now: Instant, age: Duration) -> HeadReading {
         let since_1970 = Duration::from_hours(10_000);
-        let seconds = (since_1970 - age).as_secs();
+        let seconds = since_1970.saturating_sub(age).as_secs();
         HeadReading::Header(HeaderTime::new(7, seconds, now, since_1970))
     }
 

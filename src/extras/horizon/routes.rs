@@ -123,23 +123,23 @@ pub(super) async fn get_fees(
 ) -> Result<Response, Problem> {
     let hold = Hold::parse(query.hold.as_deref(), query.probability, HOLD_PERCENT)?;
     let wanted = query.wanted(hold)?;
-    let read = chain.read_together(|blocks| {
+    let together = chain.read_together(|blocks| {
         let current = chain.servable_snapshot()?;
         let state = ServedState::new(&chain, &current);
-        let read = || records.read(&chain, blocks);
-        let graded = records.graded.get_or_render(&chain, state, (), read);
-        let held = hold.and_then(|it| it.base_fee(chain.config(), &current.snapshot, blocks));
-        Ok((current, graded, held))
+        let compute = || records.read(&chain, blocks);
+        let graded = records.graded.get_or_render(&chain, state, (), compute);
+        let base_fee = hold.and_then(|it| it.base_fee(chain.config(), &current.snapshot, blocks));
+        Ok((current, graded, base_fee))
     });
-    let (current, (matrix, counts), held) =
-        read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let (current, (matrix, counts), base_fee) =
+        together.map_err(|reason| problems::unavailable(&chain, reason))?;
     let matrix = matrix.ok_or_else(|| {
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
     let block_time = current.snapshot.block_time;
     let wanted = wanted.map(|(within, percent)| (within.row(block_time), percent));
-    let body = FeesBody::new(&chain, &current, &matrix, &counts, wanted, held);
+    let body = FeesBody::new(&chain, &current, &matrix, &counts, wanted, base_fee);
     Ok(snapshot_response(&chain, &current, tagged_json(json_bytes(&body))))
 }
 
