@@ -13,7 +13,6 @@ pub(crate) mod content_encoding;
 pub(crate) mod fee_history;
 mod header_watch;
 pub(crate) mod jitter;
-pub(crate) mod json;
 pub(crate) mod new_heads;
 pub(crate) mod newest_header;
 pub(crate) mod node_breaker;
@@ -43,17 +42,17 @@ pub use chain_upstreams::{Candidate, ChainUpstreams};
 use content_encoding::ContentEncoding;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
-use node_endpoint::{NodeEndpoint, Sending};
+use node_endpoint::NodeEndpoint;
 use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
 pub(crate) use pooled_client::Repeat;
 pub(crate) use quantity::parse_hex;
 pub use quantity::{QuantityError, parse as parse_quantity};
-pub use reply::{HttpStatus, NodeResponse, parse_reply};
+pub use reply::{HttpStatus, parse_reply};
 pub use service_reads::{Exhausted, ReadError, ServiceReads};
 pub use stateless_node_client::StatelessNodeClient;
-pub(crate) use upstream_node::PolledState;
+pub(crate) use upstream_node::NodeState;
 pub use upstream_node::UpstreamNode;
 
 use crate::config::{self, Config, NodeUrl};
@@ -66,7 +65,8 @@ use crate::observe::traces::Span;
 /// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct JsonRpcClient {
-    poll_http: NodeClient,
+    http: NodeClient,
+    /// Client of reads.
     read_http: NodeClient,
     /// True if the start of a reply may be logged: no RPC URL may contain a secret.
     logs_reply_bodies: bool,
@@ -136,7 +136,7 @@ impl JsonRpcClient {
         Self::with_clients(config, client.clone(), client)
     }
 
-    fn with_clients(config: &Config, poll_http: NodeClient, read_http: NodeClient) -> Self {
+    fn with_clients(config: &Config, http: NodeClient, read_http: NodeClient) -> Self {
         let mut urls = config.chains.iter().flat_map(config::Chain::upstream_urls);
         let logs_reply_bodies = !urls.any(NodeUrl::may_contain_secret);
         let chains = &config.chains;
@@ -144,7 +144,12 @@ impl JsonRpcClient {
         let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
         let secrets = urls.flat_map(NodeUrl::secrets).chain(sockets.flat_map(NodeUrl::secrets));
         let redactor = Arc::new(Redactor::new(secrets.chain(config.upstream.secrets())));
-        Self { poll_http, read_http, logs_reply_bodies, redactor }
+        Self { http, read_http, logs_reply_bodies, redactor }
+    }
+
+    /// Returns the client for reads, which has connections of its own.
+    fn for_reads(&self) -> Self {
+        Self { http: self.read_http.clone(), ..self.clone() }
     }
 
     /// Calls `method` at `node` for a poll and returns the `result`.
@@ -153,33 +158,19 @@ impl JsonRpcClient {
         node: &NodeEndpoint,
         method: &str,
         params: &serde_json::Value,
+        limit: BodyLimit<'_>,
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        self.call(self.poll(node), node, method, params, Self::POLL_BODY_LIMIT, parse).await
+        self.call(node, method, params, Some(node.repeat()), limit, parse).await
     }
 
-    /// Calls `method` at `node`, whose reply may have a header, and returns the `result`.
-    async fn call_for_header(
-        &self,
-        node: &NodeEndpoint,
-        method: &str,
-        params: &serde_json::Value,
-    ) -> Result<Box<RawValue>, Error> {
-        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        self.call(self.poll(node), node, method, params, Self::HEADER_BODY_LIMIT, parse).await
-    }
-
-    fn poll<'a>(&'a self, node: &'a NodeEndpoint) -> Sending<'a> {
-        Sending { http: &self.poll_http, repeat: Some(node.repeat()) }
-    }
-
-    /// Makes one call. `parse` gets the reply's body, its status and the call's id.
+    /// Makes one call, which may be sent once more by `repeat`. `parse` gets the reply's body, its status and the call's id.
     async fn call<P: Serialize + ?Sized, T>(
         &self,
-        sending: Sending<'_>,
         node: &NodeEndpoint,
         method: &str,
         params: &P,
+        repeat: Option<Repeat<'_>>,
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus, u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -188,7 +179,7 @@ impl JsonRpcClient {
         let request = reply::Request::new(id, method, params);
         let mut span = Span::for_rpc_call(method, node.chain_id, node.index);
         let outcome =
-            self.send(sending, node, &request, limit, |body, status| parse(body, status, id)).await;
+            self.send(node, &request, repeat, limit, |body, status| parse(body, status, id)).await;
         match &outcome {
             Ok(_) => span.record_success(),
             Err(error) => span.record_failure(error.reason()),
@@ -198,14 +189,14 @@ impl JsonRpcClient {
 
     async fn send<T>(
         &self,
-        Sending { http, repeat }: Sending<'_>,
         node: &NodeEndpoint,
         request: &(impl Serialize + ?Sized),
+        repeat: Option<Repeat<'_>>,
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let (url, headers) = (node.url.url().expose(), node.url.headers());
-        let response = http.post(url, headers, request, repeat).await?;
+        let response = self.http.post(url, headers, request, repeat).await?;
         let code = response.status().as_u16();
         let retry_after = http_client::retry_after(response.headers());
         let status = HttpStatus { code, asks_to_wait: retry_after.is_some() };
@@ -288,9 +279,6 @@ pub enum Error {
     /// The node limits the rate. Holds the time to wait, if the node states it.
     #[error("the node is rate limiting")]
     RateLimited(Option<Duration>),
-    /// The reads of clients, or of this one, have used up their budget of this node. No call was sent.
-    #[error("the read budget of the node is exhausted")]
-    BudgetExhausted(Exhausted),
     /// The node does not have the method.
     #[error("the node does not support the method")]
     Unsupported,
@@ -312,10 +300,6 @@ pub enum Error {
         /// The node's chain id.
         found: u128,
     },
-    /// A read could not verify the node's chain, or waited for another read that could not.
-    #[error("the chain of the node could not be verified")]
-    #[strum(serialize = "unverified_chain")]
-    ChainUnverified,
     /// The fee history is malformed.
     #[error(transparent)]
     FeeHistory(#[from] MalformedFeeHistory),
@@ -329,7 +313,7 @@ impl Error {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::FeeHistory(malformed) => malformed.reason(),
+            Self::FeeHistory(malformed) => malformed.into(),
             error => error.into(),
         }
     }

@@ -11,15 +11,18 @@
 //! Everything is bounded: concurrent calls per chain, bytes of requests and responses, bytes in the cache. Reads use
 //! the nodes of the poller, but a failed read changes nothing for polls, because a client can make reads fail.
 
+mod attempt_error;
 mod cache;
 mod chain_keys;
 mod chain_reads;
+pub(crate) mod json;
 mod method;
 mod node_budget;
 mod node_health;
 mod params;
 mod read_node;
 mod read_nodes;
+mod reply;
 mod state_scope;
 
 use std::num::NonZeroUsize;
@@ -28,12 +31,13 @@ use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::family::Family;
 
-pub(crate) use crate::nodes::{NodeResponse, ReadError};
+pub(crate) use crate::nodes::ReadError;
 pub(crate) use chain_keys::ReadKeys;
 pub(crate) use chain_reads::ChainReads;
 pub(crate) use node_budget::CallOrigin;
 pub(crate) use params::InvalidParams;
 pub(crate) use read_nodes::{Call, ReadNodes};
+pub(crate) use reply::NodeResponse;
 
 use crate::assembly::Assembly;
 use crate::http::client_limits::ClientHandle;

@@ -36,8 +36,10 @@ impl ChainUpstreams {
     }
 
     fn new(client: &JsonRpcClient, chain: &config::Chain) -> Self {
+        let poll_deadline = PollDeadline::new(chain.block_time, chain.poll_timeout());
         let upstream = |(index, url): (usize, &NodeUrl)| {
-            let node = NodeEndpoint::new(url.clone(), chain.chain_id, index);
+            let deadline = poll_deadline.current();
+            let node = NodeEndpoint::new(url.clone(), chain.chain_id, index, deadline);
             UpstreamNode::new(client.clone(), node, chain)
         };
         let urls = chain.upstream_urls();
@@ -47,7 +49,7 @@ impl ChainUpstreams {
             chain: chain.key.clone(),
             polled: all,
             read_only,
-            poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
+            poll_deadline: Mutex::new(poll_deadline),
             redactor: Arc::clone(&client.redactor),
         }
     }

@@ -97,14 +97,14 @@ impl FeeHistoryRequest {
     /// Returns [`MalformedFeeHistory`] if base fees or `oldestBlock` are invalid, if an amount exceeds 128 bits, or if
     /// it is unknown which blocks the rewards belong to. Other invalid rewards and gas ratios are dropped instead.
     pub fn parse(&self, result: &RawValue) -> Result<FeeHistory, MalformedFeeHistory> {
-        let raw = RawFeeHistory::parse(result.get()).ok_or(MalformedFeeHistory::NotAnObject)?;
+        let raw = RawFeeHistory::parse(result.get()).ok_or(MalformedFeeHistory::NotAFeeHistory)?;
         let oldest_block = raw.oldest_block()?;
         let base_fees = raw.base_fees()?;
         let (rewards, ratios) = (elements(raw.reward), elements(raw.gas_used_ratio));
         let mined = self.count_mined(base_fees.len(), ratios.len(), rewards.len())?;
         // With one row more or less, the rows are those of the blocks from the oldest one on.
         if !rewards.is_empty() && rewards.len().abs_diff(mined) > 1 {
-            return Err(MalformedFeeHistory::LengthMismatch);
+            return Err(MalformedFeeHistory::BadLengths);
         }
 
         let surplus = mined.saturating_sub(self.block_count);
@@ -122,7 +122,7 @@ impl FeeHistoryRequest {
         let oldest_block = u64::try_from(surplus)
             .ok()
             .and_then(|surplus| oldest_block.checked_add(surplus))
-            .ok_or(MalformedFeeHistory::InvalidOldestBlock)?;
+            .ok_or(MalformedFeeHistory::BadOldestBlock)?;
         let next_base_fee = base_fees.get(mined).copied();
         // It has as many elements as there are base fees. On a chain without blobs they are absent or 0.
         let blob_fees = elements(raw.base_fee_per_blob_gas);
@@ -137,7 +137,7 @@ impl FeeHistoryRequest {
         };
         FeeHistory::new(oldest_block, blocks, next_base_fee)
             .map(|history| history.with_blob_base_fees(blob_base_fees))
-            .ok_or(MalformedFeeHistory::InvalidOldestBlock)
+            .ok_or(MalformedFeeHistory::BadOldestBlock)
     }
 
     /// Returns how many of the base fees belong to mined blocks. For N blocks nodes send N + 1 base fees, with that of
@@ -150,7 +150,7 @@ impl FeeHistoryRequest {
         ratios: usize,
         rewards: usize,
     ) -> Result<usize, MalformedFeeHistory> {
-        let without_next = base_fees.checked_sub(1).ok_or(MalformedFeeHistory::NoMinedBaseFees)?;
+        let without_next = base_fees.checked_sub(1).ok_or(MalformedFeeHistory::NoBaseFees)?;
         let fits = |count: &usize| *count > 0 && (*count == base_fees || *count == without_next);
         match ([ratios, rewards].map(|count| Some(count).filter(fits)), rewards) {
             ([Some(stated), Some(other)], _) if stated != other => {
@@ -159,8 +159,8 @@ impl FeeHistoryRequest {
             ([Some(stated), _] | [None, Some(stated)], _) => Ok(stated),
             // A wrong number of ratios never invalidates a reply. A wrong number of rewards does, because it is unknown
             // which blocks they belong to.
-            ([None, None], 1..) => Err(MalformedFeeHistory::LengthMismatch),
-            ([None, None], 0) if without_next == 0 => Err(MalformedFeeHistory::NoMinedBaseFees),
+            ([None, None], 1..) => Err(MalformedFeeHistory::BadLengths),
+            ([None, None], 0) if without_next == 0 => Err(MalformedFeeHistory::NoBaseFees),
             ([None, None], 0) => Ok(without_next),
         }
     }
@@ -185,39 +185,27 @@ impl FeeHistoryRequest {
 }
 
 /// Reason why a `result` is not a usable fee history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum MalformedFeeHistory {
     /// Not a JSON object with the members of a fee history, each at most once.
     #[error("the result is not a fee history")]
-    NotAnObject,
+    NotAFeeHistory,
     /// `oldestBlock` is missing, misspelt or not a block number.
     #[error("`oldestBlock` is missing or not a block number")]
-    InvalidOldestBlock,
+    BadOldestBlock,
     /// `baseFeePerGas` is missing, null or empty, or contains no mined block.
     #[error("`baseFeePerGas` has no mined block")]
-    NoMinedBaseFees,
+    NoBaseFees,
     /// An element of `baseFeePerGas` is null or malformed.
     #[error("`baseFeePerGas` has an element that is not a quantity")]
-    InvalidBaseFee,
+    BadBaseFee,
     /// The lengths of the arrays contradict each other.
     #[error("the arrays disagree about the number of blocks")]
-    LengthMismatch,
+    BadLengths,
     /// An amount exceeds 128 bits.
     #[error("an amount is over 128 bits")]
     AmountTooLarge,
-}
-
-impl MalformedFeeHistory {
-    pub(crate) fn reason(self) -> &'static str {
-        match self {
-            Self::NotAnObject => "not_a_fee_history",
-            Self::InvalidOldestBlock => "bad_oldest_block",
-            Self::NoMinedBaseFees => "no_base_fees",
-            Self::InvalidBaseFee => "bad_base_fee",
-            Self::LengthMismatch => "bad_lengths",
-            Self::AmountTooLarge => "amount_too_large",
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -241,13 +229,13 @@ impl<'a> RawFeeHistory<'a> {
         self.oldest_block
             .and_then(|json| quantity::parse(json.get()).ok())
             .and_then(|number| u64::try_from(number).ok())
-            .ok_or(MalformedFeeHistory::InvalidOldestBlock)
+            .ok_or(MalformedFeeHistory::BadOldestBlock)
     }
 
     fn base_fees(&self) -> Result<Vec<u128>, MalformedFeeHistory> {
         let fee = |json: &&RawValue| {
             quantity::parse(json.get()).map_err(|error| match error {
-                QuantityError::Malformed => MalformedFeeHistory::InvalidBaseFee,
+                QuantityError::Malformed => MalformedFeeHistory::BadBaseFee,
                 QuantityError::TooLarge => MalformedFeeHistory::AmountTooLarge,
             })
         };

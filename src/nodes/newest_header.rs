@@ -58,8 +58,8 @@ pub(crate) fn parse(json: &[u8], now: Duration) -> Option<HeaderTime> {
 /// Requests the newest header of `node`. If it returns none, asks whether it syncs. A node that has neither method is
 /// [`HeadReading::Unknown`]; `None`: no reply came.
 pub(super) async fn read(client: &JsonRpcClient, node: &NodeEndpoint) -> Option<HeadReading> {
-    let params = json!(["latest", false]);
-    let header = client.call_for_header(node, "eth_getBlockByNumber", &params).await;
+    let (params, limit) = (json!(["latest", false]), JsonRpcClient::HEADER_BODY_LIMIT);
+    let header = client.call_for_poll(node, "eth_getBlockByNumber", &params, limit).await;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     match header {
         Ok(header) => {
@@ -70,7 +70,7 @@ pub(super) async fn read(client: &JsonRpcClient, node: &NodeEndpoint) -> Option<
         Err(error) if is_without_header(&error) => {}
         Err(_) => return None,
     }
-    match client.call_for_header(node, "eth_syncing", &json!([])).await {
+    match client.call_for_poll(node, "eth_syncing", &json!([]), limit).await {
         Ok(progress) if progress.get().trim_start().starts_with('{') => Some(HeadReading::Syncing),
         Ok(_) => Some(HeadReading::Unknown),
         Err(error) => is_without_header(&error).then_some(HeadReading::Unknown),

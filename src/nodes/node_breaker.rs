@@ -36,10 +36,7 @@ pub(crate) fn record_error(
 ) {
     match error {
         // The node is healthy.
-        Error::BeyondHead
-        | Error::NoMemory(_)
-        | Error::ChainUnverified
-        | Error::BudgetExhausted(_) => {}
+        Error::BeyondHead | Error::NoMemory(_) => {}
         Error::Timeout(_) => breaker.record_timeout(now),
         Error::RateLimited(Some(wait)) => {
             let wait = add_jitter(*wait.min(&MAX_COOL_DOWN)).min(max_pause);

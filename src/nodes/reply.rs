@@ -1,12 +1,9 @@
 //! JSON-RPC 2.0 requests and replies as bytes.
 
-use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::json::present;
 use super::{BodySnippet, Error};
-use crate::observe::memory_budget::Reservation;
 
 /// HTTP status of a node that limits the rate.
 const TOO_MANY_REQUESTS: u16 = 429;
@@ -62,27 +59,29 @@ struct RawReply<'a> {
     error: Option<&'a RawValue>,
 }
 
+/// Deserialises a member, null included, as `Some`. With `#[serde(default)]`, only an absent member is `None`.
+///
+/// # Errors
+///
+/// Those of the deserializer.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(input).map(Some)
+}
+
 /// Outcome in the body of a reply.
-enum ReplyContent<'a> {
+pub(crate) enum ReplyContent<'a> {
     Result(&'a RawValue),
     Error(&'a RawValue),
 }
 
 /// A node's error object. Some nodes send a bare string, or the code as a string; then there is no code.
 #[derive(Deserialize, Default)]
-struct NodeError<'a> {
+pub(crate) struct NodeError<'a> {
     #[serde(borrow)]
-    code: Option<&'a RawValue>,
+    pub(crate) code: Option<&'a RawValue>,
     message: Option<&'a RawValue>,
-}
-
-/// A node's response to a read, byte for byte.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NodeResponse {
-    /// The `result`.
-    Result(Bytes),
-    /// The node's own `error` object, with an integer code and a message.
-    Error(Bytes),
 }
 
 /// Parses the `result` of the reply to the call `id` of a poll. It must not be null.
@@ -132,7 +131,7 @@ fn is_limit_by_status(status: HttpStatus, body: &[u8]) -> bool {
 }
 
 /// Returns true if a text says that the node limits the rate.
-fn names_rate_limit(text: &str) -> bool {
+pub(crate) fn names_rate_limit(text: &str) -> bool {
     const PHRASES: [&str; 12] = [
         "rate limit",
         "rate-limit",
@@ -151,64 +150,8 @@ fn names_rate_limit(text: &str) -> bool {
     PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Parses `body` as the reply to call `id`, including null results and errors of the call.
-///
-/// # Errors
-///
-/// Error that concerns the node rather than the call, such as a rate limit, a missing method or an invalid body.
-pub(crate) fn parse_read_reply(
-    body: &Bytes,
-    status: impl Into<HttpStatus>,
-    id: u64,
-) -> Result<NodeResponse, Error> {
-    let status = status.into();
-    let parse = |body: &Bytes| {
-        let extract = |json: &RawValue| {
-            let json = json.get().as_bytes();
-            // A small slice must not keep a large reply in memory.
-            let should_slice =
-                json.len() > Reservation::FREE_BYTES || body.len() <= 2 * Reservation::FREE_BYTES;
-            if should_slice { body.slice_ref(json) } else { Bytes::copy_from_slice(json) }
-        };
-        match parse_content(body, status, id)? {
-            ReplyContent::Result(result) => Ok(NodeResponse::Result(extract(result))),
-            ReplyContent::Error(object) => {
-                let error = NodeError::parse(object);
-                if error.is_rate_limit() {
-                    return Err(Error::RateLimited(None));
-                }
-                if error.code() == Some(NodeError::METHOD_NOT_FOUND) {
-                    return Err(Error::Unsupported);
-                }
-                if !error.is_well_formed() {
-                    return Err(Error::InvalidReply("an error without a code and a message"));
-                }
-                Ok(NodeResponse::Error(extract(object)))
-            }
-        }
-    };
-    let outcome = parse(body).or_else(|error| match replace_bare_numbers(body, &error) {
-        // Keeps the original and its reservation, because the rewritten reply has about the same size.
-        Some(json) => parse(&Bytes::from_owner(RewrittenReply { json, _source: body.clone() })),
-        None => Err(error),
-    });
-    apply_status(status, outcome)
-}
-
-/// A reply with invalid tokens replaced. Keeps the original's memory reserved.
-struct RewrittenReply {
-    json: Vec<u8>,
-    _source: Bytes,
-}
-
-impl AsRef<[u8]> for RewrittenReply {
-    fn as_ref(&self) -> &[u8] {
-        &self.json
-    }
-}
-
 /// A 429 takes precedence over any body.
-fn apply_status<T>(status: HttpStatus, outcome: Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn apply_status<T>(status: HttpStatus, outcome: Result<T, Error>) -> Result<T, Error> {
     if status.is_rate_limit() { outcome.map_err(|_| Error::RateLimited(None)) } else { outcome }
 }
 
@@ -223,7 +166,16 @@ fn single_reply(body: &[u8]) -> &[u8] {
     serde_json::from_slice(body).map_or(body, |[reply]: [&RawValue; 1]| reply.get().as_bytes())
 }
 
-fn parse_content(body: &[u8], status: HttpStatus, id: u64) -> Result<ReplyContent<'_>, Error> {
+/// Finds the result or the error of the call `id` in a reply.
+///
+/// # Errors
+///
+/// Returns why the body is not a reply to this call.
+pub(crate) fn parse_content(
+    body: &[u8],
+    status: HttpStatus,
+    id: u64,
+) -> Result<ReplyContent<'_>, Error> {
     let body = single_reply(body);
     let reply: RawReply = match serde_json::from_slice(body) {
         // A derived deserializer would also accept an array of the members in order.
@@ -261,12 +213,12 @@ fn is_same_id(given: &str, id: u64) -> bool {
 
 impl<'a> NodeError<'a> {
     /// Codes of rate limits: EIP-1474, three providers, and HTTP.
-    const RATE_LIMIT_CODES: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
+    pub(crate) const RATE_LIMIT_CODES: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
     /// JSON-RPC: method not found; EIP-1474: method not supported.
     const UNSUPPORTED_CODES: [i64; 2] = [Self::METHOD_NOT_FOUND, -32004];
-    const METHOD_NOT_FOUND: i64 = -32601;
+    pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
-    fn parse(error: &'a RawValue) -> Self {
+    pub(crate) fn parse(error: &'a RawValue) -> Self {
         match error.get().as_bytes().first() {
             Some(b'{') => serde_json::from_str(error.get()).unwrap_or_default(),
             Some(b'"') => Self { code: None, message: Some(error) },
@@ -274,27 +226,13 @@ impl<'a> NodeError<'a> {
         }
     }
 
-    fn code(&self) -> Option<i64> {
+    pub(crate) fn code(&self) -> Option<i64> {
         self.code?.get().trim_matches('"').parse().ok()
     }
 
     /// Returns the message in JSON.
-    fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         self.message.map_or("", RawValue::get)
-    }
-
-    /// Returns true if the error is valid JSON-RPC.
-    fn is_well_formed(&self) -> bool {
-        let code = self.code.and_then(|code| code.get().parse::<i64>().ok());
-        code.is_some() && self.message().starts_with('"')
-    }
-
-    /// Returns true if the error is a rate limit. Some nodes use the same codes for too many results or slow calls, so
-    /// the message decides: a client must not be able to make the service pause a node.
-    fn is_rate_limit(&self) -> bool {
-        let has_rate_limit_code =
-            self.code().is_some_and(|code| Self::RATE_LIMIT_CODES.contains(&code));
-        has_rate_limit_code && names_rate_limit(self.message())
     }
 
     fn classify(&self) -> Error {
@@ -311,7 +249,7 @@ impl<'a> NodeError<'a> {
 
 /// Returns `body` with bare `NaN` and `Infinity` replaced by `null`. Some encoders write them for the ratio of empty
 /// blocks. `None`: the body is invalid for another reason.
-fn replace_bare_numbers(body: &[u8], error: &Error) -> Option<Vec<u8>> {
+pub(crate) fn replace_bare_numbers(body: &[u8], error: &Error) -> Option<Vec<u8>> {
     const BARE_TOKENS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
     if !matches!(error, Error::NotJson(_) | Error::Status(..)) {
         return None;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::node_transport::NodeClient;
 use super::pooled_client::PooledClient;
-use super::{BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, parse_reply};
+use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint};
 use crate::config::{Upstream, UpstreamUrl};
 use crate::observe::redaction::Redactor;
 
@@ -34,13 +33,13 @@ impl StatelessNodeClient {
         let http = NodeClient::Http(PooledClient::new(upstream, |builder| builder)?);
         let shows_replies = !url.may_contain_secret();
         let client = JsonRpcClient {
-            poll_http: http.clone(),
-            read_http: http,
+            read_http: http.clone(),
+            http,
             logs_reply_bodies: shows_replies,
             redactor: Arc::new(Redactor::new(url.secrets().into_iter().chain(upstream.secrets()))),
         };
         // Accepts any chain.
-        Ok(Self { client, node: NodeEndpoint::new(url.into(), 0, 0) })
+        Ok(Self { client, node: NodeEndpoint::new(url.into(), 0, 0, Self::TIMEOUT) })
     }
 
     /// Calls `method` and returns the `result`.
@@ -54,8 +53,7 @@ impl StatelessNodeClient {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let Self { client, node } = self;
-        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        let call = client.call(client.poll(node), node, method, params, Self::BODY_LIMIT, parse);
+        let call = client.call_for_poll(node, method, params, Self::BODY_LIMIT);
         tokio::time::timeout(Self::TIMEOUT, call)
             .await
             .unwrap_or(Err(Error::Timeout(Self::TIMEOUT)))

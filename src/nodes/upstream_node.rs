@@ -13,8 +13,7 @@ use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::header_watch::HeaderWatch;
 use super::plan_pause::PlanPause;
 use super::{
-    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, Repeat, Sending, node_breaker,
-    quantity,
+    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, Repeat, node_breaker, quantity,
 };
 use crate::config;
 use crate::fees::{FeeHistory, HeadReading};
@@ -37,30 +36,34 @@ pub struct UpstreamNode {
 
 /// State learnt from polls.
 #[derive(Debug, Clone, Copy)]
-struct NodeState {
+pub(crate) struct NodeState {
     /// When a poll last verified the node's chain; `None`: must be verified before a reply is used.
-    chain_verified_at: Option<Instant>,
+    pub(crate) chain_verified_at: Option<Instant>,
     /// True if a reply since then may be another chain's.
     is_chain_doubted: bool,
     /// When a poll last failed.
     failed_at: Option<Instant>,
     /// Form of the block count that the node accepts.
     block_count_encoding: BlockCountEncoding,
-    breaker: CircuitBreaker,
-    plan_pause: PlanPause,
-    /// Time before which facts that reads learnt may be those of another chain.
-    doubted_before: Option<Instant>,
-}
-
-/// State of a node that polls learnt and reads use.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PolledState {
-    /// When a poll last verified the node's chain.
-    pub(crate) chain_verified_at: Option<Instant>,
-    /// A verification of the chain by a read from before this time does not count.
-    pub(crate) doubted_before: Option<Instant>,
     pub(crate) breaker: CircuitBreaker,
     pub(crate) plan_pause: PlanPause,
+    /// Time before which facts that reads learnt may be those of another chain.
+    pub(crate) doubted_before: Option<Instant>,
+}
+
+impl NodeState {
+    /// Creates the state of a node on a chain with this block time.
+    pub(crate) fn new(block_time: Duration) -> Self {
+        Self {
+            chain_verified_at: None,
+            is_chain_doubted: false,
+            failed_at: None,
+            block_count_encoding: BlockCountEncoding::Quantity,
+            breaker: node_breaker::new(block_time, Duration::ZERO),
+            plan_pause: PlanPause::default(),
+            doubted_before: None,
+        }
+    }
 }
 
 impl UpstreamNode {
@@ -74,20 +77,11 @@ impl UpstreamNode {
     /// Creates the state of a node of `chain`. No call is made yet.
     pub(crate) fn new(client: JsonRpcClient, node: NodeEndpoint, chain: &config::Chain) -> Self {
         let block_time = chain.block_time;
-        let state = NodeState {
-            chain_verified_at: None,
-            is_chain_doubted: false,
-            failed_at: None,
-            block_count_encoding: BlockCountEncoding::Quantity,
-            breaker: node_breaker::new(block_time, Duration::ZERO),
-            plan_pause: PlanPause::default(),
-            doubted_before: None,
-        };
         Self {
             client,
             node: Arc::new(node),
             headers: HeaderWatch::new(chain.max_block_age(chain.block_time)),
-            state: Mutex::new(state),
+            state: Mutex::new(NodeState::new(block_time)),
             block_time,
             max_pause: chain.max_age / POLLS_PER_MAX_AGE,
         }
@@ -168,7 +162,6 @@ impl UpstreamNode {
         deadline: Duration,
     ) -> Result<(FeeHistory, Instant), Error> {
         let started = clock::now();
-        self.node.set_deadline(deadline);
         let NodeState { chain_verified_at, failed_at, .. } = self.state();
         let header_since = self.headers.needed_since(started, failed_at);
         if let Some(since) = header_since {
@@ -234,7 +227,7 @@ impl UpstreamNode {
         encoding: BlockCountEncoding,
         rejection: Result<FeeHistory, Error>,
     ) -> Result<FeeHistory, Error> {
-        let newest = self.client.call_for_poll(&self.node, "eth_blockNumber", &json!([])).await?;
+        let newest = self.poll("eth_blockNumber", &json!([])).await?;
         let newest = quantity::parse(newest.get()).ok();
         let blocks = newest.and_then(|newest| usize::try_from(newest).ok()?.checked_add(1));
         match blocks.and_then(|blocks| request.shortened(blocks)) {
@@ -243,13 +236,19 @@ impl UpstreamNode {
         }
     }
 
+    /// Calls `method` for a poll. It has no deadline of its own.
+    async fn poll(&self, method: &str, params: &serde_json::Value) -> Result<Box<RawValue>, Error> {
+        let limit = JsonRpcClient::POLL_BODY_LIMIT;
+        self.client.call_for_poll(&self.node, method, params, limit).await
+    }
+
     async fn request_fee_history(
         &self,
         request: &FeeHistoryRequest,
         encoding: BlockCountEncoding,
     ) -> Result<FeeHistory, Error> {
         let params = request.params(encoding);
-        let result = self.client.call_for_poll(&self.node, "eth_feeHistory", &params).await?;
+        let result = self.poll("eth_feeHistory", &params).await?;
         Ok(request.parse(&result)?)
     }
 
@@ -300,7 +299,7 @@ impl UpstreamNode {
         if chain_verified_at.is_some_and(|instant| clock::elapsed(instant) < interval) {
             return Ok(());
         }
-        let chain_id = self.client.call_for_poll(&self.node, "eth_chainId", &json!([])).await?;
+        let chain_id = self.poll("eth_chainId", &json!([])).await?;
         self.verify_chain_id(&chain_id)?;
         self.update(|state| {
             state.chain_verified_at = Some(clock::now());
@@ -342,12 +341,6 @@ impl UpstreamNode {
         }
     }
 
-    /// Returns what reads heed of the state that polls learnt.
-    pub(crate) fn polled_state(&self) -> PolledState {
-        let NodeState { chain_verified_at, doubted_before, breaker, plan_pause, .. } = self.state();
-        PolledState { chain_verified_at, doubted_before, breaker, plan_pause }
-    }
-
     /// Calls `method` over the connections of reads, where it may be sent once more by `repeat`. `parse` gets the reply's
     /// body, its status and the call's id. It has no deadline of its own.
     pub(crate) async fn call_for_read<T>(
@@ -358,11 +351,11 @@ impl UpstreamNode {
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus, u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let sending = Sending { http: &self.client.read_http, repeat };
-        self.client.call(sending, &self.node, method, params, limit, parse).await
+        self.client.for_reads().call(&self.node, method, params, repeat, limit, parse).await
     }
 
-    fn state(&self) -> NodeState {
+    /// Returns what polls have learnt.
+    pub(crate) fn state(&self) -> NodeState {
         *self.state.lock()
     }
 

@@ -13,7 +13,7 @@ use super::LookupError;
 use super::lookup::LookupKind;
 use super::registry::Direction;
 use crate::extras::proxy::{ProxyError, UpstreamBody};
-use crate::nodes::json;
+use crate::extras::reads::json;
 use crate::observe::memory_budget::{MemoryBudget, ReservedBuffer};
 use crate::observe::redaction::{Redactor, redact_value};
 

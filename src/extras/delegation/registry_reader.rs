@@ -11,8 +11,8 @@ use super::LookupError;
 use super::lookup::{LookupBlock, LookupKind};
 use super::registry::{Delegation, Direction, RegistryError};
 use crate::extras::reads;
+use crate::extras::reads::json::parse_string;
 use crate::extras::reads::{ChainReads, NodeResponse, ReadError, ReadRejection};
-use crate::nodes::json::parse_string;
 use crate::observe::log_on_change::LogOnChange;
 
 /// The registry contract on one chain.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use moka::Expiry;
 use moka::future::Cache;
 
+use super::NodeResponse;
 use crate::config;
-use crate::nodes::NodeResponse;
 use crate::observe::memory_budget::MemoryBudget;
 
 /// Cached responses of all chains. The first caller of a missing entry loads it while others wait.

@@ -16,10 +16,10 @@ use super::chain_keys::ChainKeys;
 use super::method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use super::state_scope::StateScope;
 use super::{
-    Call, CallOrigin, Caller, ReadLimits, ReadMetrics, ReadNodes, ReadRejection, method, params,
+    Call, CallOrigin, Caller, NodeResponse, ReadError, ReadLimits, ReadMetrics, ReadNodes,
+    ReadRejection, method, params,
 };
 use crate::http::client_limits::SlotKind;
-use crate::nodes::{NodeResponse, ReadError};
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters};
 use crate::store::{self, ServableSnapshot, StaleReason};
 
@@ -47,12 +47,6 @@ struct Hints {
     transaction_block: (u64, u64),
     /// Number of hints that were news.
     generation: u64,
-}
-
-#[derive(Debug)]
-struct SourcedResponse {
-    response: NodeResponse,
-    source: ReadOutcome,
 }
 
 /// Counts a call when it ends; as cancelled if its client disconnected before.
@@ -133,7 +127,7 @@ impl ChainReads {
         let mut count = CountOnDrop { counter: &self.counters[ReadOutcome::Cancelled] };
         let outcome = self.find_response(method, params, caller).await;
         count.counter = &self.counters[match &outcome {
-            Ok(found) => found.source,
+            Ok((_, source)) => *source,
             Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
                 ReadOutcome::Rejected
             }
@@ -145,7 +139,7 @@ impl ChainReads {
             }
             Err(ReadRejection::NoSuggestion | ReadRejection::Failed(_)) => ReadOutcome::Failed,
         }];
-        outcome.map(|found| found.response)
+        outcome.map(|(response, _)| response)
     }
 
     async fn find_response(
@@ -153,7 +147,7 @@ impl ChainReads {
         method: Option<&ReadMethod>,
         params: Option<&RawValue>,
         caller: Caller<'_>,
-    ) -> Result<SourcedResponse, ReadRejection> {
+    ) -> Result<(NodeResponse, ReadOutcome), ReadRejection> {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
         let none = params::empty_params();
         let params = params.unwrap_or(none);
@@ -166,16 +160,16 @@ impl ChainReads {
                 params::check_depth(params)?;
                 let call = Call { method, params, is_retryable: false, origin };
                 let response = self.call_nodes(call, caller).await?;
-                return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
+                return Ok((response, ReadOutcome::Ok));
             }
         };
         let scope = known.state_scope(params)?;
         if let Some(response) = known.own_response() {
-            return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
+            return Ok((response, ReadOutcome::Cached));
         }
         if let Some(result) = self.suggested_result(known, params) {
             let response = NodeResponse::Result(result.into());
-            return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
+            return Ok((response, ReadOutcome::Cached));
         }
         let call = Call { method: known.name, params, is_retryable: true, origin };
         let is_cacheable = caller.is_clients_call && known.is_cacheable(scope);
@@ -188,24 +182,24 @@ impl ChainReads {
             params_digest: Sha256::digest(params.get()).into(),
         };
         if let Some(cached) = self.cache.get(&key).await {
-            return Ok(SourcedResponse { response: cached.response, source: ReadOutcome::Cached });
+            return Ok((cached.response, ReadOutcome::Cached));
         }
         loop {
-            let found = self.call_or_join(key.clone(), known, call, policy, caller).await;
+            let outcome = self.call_or_join(key.clone(), known, call, policy, caller).await;
             let left = caller.deadline.saturating_duration_since(Instant::now());
-            match found {
+            match outcome {
                 // Another client, which is at its limit, made the call. Try again as this client.
-                Err((rejection, ReadOutcome::Coalesced))
+                (Err(rejection), ReadOutcome::Coalesced)
                     if rejection.is_of_client() && !left.is_zero() => {}
                 // The call had the deadline of its first caller. This caller has time left for another one.
-                Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
+                (Err(ReadRejection::Failed(ReadError::TimedOut)), ReadOutcome::Coalesced)
                     if left >= self.timeout / 2 => {}
-                Err((ReadRejection::Failed(ReadError::Unsupported), _))
+                (Err(ReadRejection::Failed(ReadError::Unsupported)), _)
                     if self.answers(known, params) && self.current_snapshot().is_none() =>
                 {
                     return Err(ReadRejection::NoSuggestion);
                 }
-                found => return found.map_err(|(rejection, _)| rejection),
+                (response, source) => return response.map(|response| (response, source)),
             }
         }
     }
@@ -239,7 +233,7 @@ impl ChainReads {
         call: Call<'_>,
         policy: CacheLifetime,
         caller: Caller<'_>,
-    ) -> Result<SourcedResponse, (ReadRejection, ReadOutcome)> {
+    ) -> (Result<NodeResponse, ReadRejection>, ReadOutcome) {
         let is_caller = AtomicBool::new(false);
         let call_node = async {
             is_caller.store(true, Ordering::Relaxed);
@@ -256,9 +250,8 @@ impl ChainReads {
         } else {
             ReadOutcome::Coalesced
         };
-        cached
-            .map(|cached| SourcedResponse { response: cached.response, source })
-            .map_err(|rejection| (ReadRejection::clone(&rejection), source))
+        let response = cached.map(|cached| cached.response);
+        (response.map_err(|rejection| ReadRejection::clone(&rejection)), source)
     }
 
     /// Calls the nodes, unless the client or the chain has the maximum number of calls in flight.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::NodeResponse;
 use super::chain_keys::RpcMethod;
 use super::params::Param::{
     self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalAddress,
@@ -17,7 +18,7 @@ use super::params::Param::{
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
 use crate::fees::Tier;
-use crate::nodes::{NodeResponse, parse_hex};
+use crate::nodes::parse_hex;
 use crate::store::Snapshot;
 
 /// A method with known parameters. All known methods only read, so their responses may be shared.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::node_budget::ReadBudget;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
-use crate::nodes::{Error, PolledState, node_breaker};
+use crate::nodes::{Error, NodeState, node_breaker};
 
 /// Health of one node for reads.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl ReadHealth {
     /// Returns true if a poll or a read verified the node's chain within `validity` and since the last failure.
     pub(crate) fn is_chain_verified(
         &self,
-        polls: &PolledState,
+        polls: &NodeState,
         now: Instant,
         validity: Duration,
     ) -> bool {
@@ -166,9 +166,7 @@ fn is_call_specific(error: &Error) -> bool {
     const CALL_SPECIFIC_STATUSES: [u16; 7] = [400, 411, 413, 414, 415, 422, 431];
     match error {
         Error::Status(status, _) => CALL_SPECIFIC_STATUSES.contains(status),
-        Error::BeyondHead | Error::TooLarge(_) | Error::NoMemory(_) | Error::ChainUnverified => {
-            true
-        }
+        Error::BeyondHead | Error::TooLarge(_) | Error::NoMemory(_) => true,
         _ => false,
     }
 }
@@ -177,7 +175,6 @@ fn is_call_specific(error: &Error) -> bool {
 mod tests {
     use super::*;
     use crate::nodes::BodySnippet;
-    use crate::nodes::plan_pause::PlanPause;
 
     const BLOCK: Duration = Duration::from_secs(2);
 
@@ -185,10 +182,10 @@ mod tests {
         (ReadHealth::new(BLOCK, ReadBudget::new(None)), Instant::now())
     }
 
-    fn by_polls(chain_verified_at: Option<Instant>) -> PolledState {
-        let breaker = node_breaker::new(BLOCK, Duration::ZERO);
-        let plan_pause = PlanPause::default();
-        PolledState { chain_verified_at, doubted_before: None, breaker, plan_pause }
+    fn by_polls(chain_verified_at: Option<Instant>) -> NodeState {
+        let mut state = NodeState::new(BLOCK);
+        state.chain_verified_at = chain_verified_at;
+        state
     }
 
     fn status_error(status: u16) -> Error {
@@ -219,9 +216,7 @@ mod tests {
     fn call_specific_errors_never_open_the_circuit() {
         let (mut health, now) = new_health();
         for _ in 0..10 {
-            for error in
-                [status_error(413), status_error(400), Error::TooLarge(1), Error::ChainUnverified]
-            {
+            for error in [status_error(413), status_error(400), Error::TooLarge(1)] {
                 health.record_failure(&error, "m", now);
             }
         }
@@ -303,7 +298,8 @@ mod tests {
         );
         health.record_chain_verified(later + Duration::from_millis(1));
         assert!(health.is_chain_verified(&by_polls(None), later + BLOCK, minute));
-        let doubted = PolledState { doubted_before: Some(later + BLOCK), ..by_polls(Some(now)) };
+        let mut doubted = by_polls(Some(now));
+        doubted.doubted_before = Some(later + BLOCK);
         assert!(!health.is_chain_verified(&doubted, later + BLOCK, minute));
     }
 }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::json::{nesting_depth, parse_string};
 use super::state_scope::StateScope;
-use crate::nodes::json::{nesting_depth, parse_string};
 use crate::nodes::parse_hex;
 
 /// Parameter error. Its text does not contain the value.

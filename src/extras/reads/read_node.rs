@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::attempt_error::AttemptError;
 use super::node_budget::{CallOrigin, ReadBudget};
 use super::node_health::ReadHealth;
 use super::params::empty_params;
 use super::read_nodes::Call;
+use super::reply::{self, NodeResponse};
 use crate::nodes::circuit_breaker::{Availability, Exclusion};
-use crate::nodes::reply::parse_read_reply;
 use crate::nodes::{
-    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeResponse, PolledState, ReadError, Repeat,
-    UpstreamNode, parse_reply,
+    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeState, ReadError, Repeat, UpstreamNode,
+    parse_reply,
 };
 use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
@@ -45,7 +46,7 @@ impl ReadNode {
         origin: CallOrigin,
         now: Instant,
     ) -> Result<Availability, ReadError> {
-        let PolledState { breaker: polls, plan_pause, .. } = upstream.polled_state();
+        let NodeState { breaker: polls, plan_pause, .. } = upstream.state();
         let mut reads = self.health.lock();
         let of_polls = match polls.exclusion(now) {
             Some(Exclusion::RateLimited) => {
@@ -87,7 +88,7 @@ impl ReadNode {
         call: Call<'_>,
         patience: Duration,
         memory: &MemoryBudget,
-    ) -> Result<NodeResponse, Error> {
+    ) -> Result<NodeResponse, AttemptError> {
         let try_take = || self.take_from_budget(upstream, call.origin).is_ok();
         // Nothing of a slow node is remembered, because calls differ: the budget bounds how many are sent twice.
         let is_slow = AtomicBool::default();
@@ -98,15 +99,21 @@ impl ReadNode {
             CallOrigin::Client(_) => BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) },
             CallOrigin::Service | CallOrigin::History => JsonRpcClient::HEADER_BODY_LIMIT,
         };
-        let parse = |body: &Bytes, status: HttpStatus, id| parse_read_reply(body, status, id);
-        let repeat = call.is_retryable.then_some(repeat);
-        let outcome = upstream.call_for_read(call.method, call.params, repeat, limit, parse).await;
+        let Call { method, params, is_retryable, .. } = call;
+        let repeat = is_retryable.then_some(repeat);
+        let outcome =
+            upstream.call_for_read(method, params, repeat, limit, reply::parse_reply).await;
         let mut reads = self.health.lock();
-        match &outcome {
-            Ok(_) => reads.record_success(call.method, clock::now()),
-            Err(error) => reads.record_failure(error, call.method, clock::now()),
+        match outcome {
+            Ok(response) => {
+                reads.record_success(method, clock::now());
+                Ok(response)
+            }
+            Err(error) => {
+                reads.record_failure(&error, method, clock::now());
+                Err(error.into())
+            }
         }
-        outcome
     }
 
     /// Records an abandoned read that the node had not answered since `since`.
@@ -114,7 +121,11 @@ impl ReadNode {
         self.health.lock().record_timeout(since, clock::now());
     }
 
-    async fn check_chain(&self, upstream: &UpstreamNode, repeat: Repeat<'_>) -> Result<(), Error> {
+    async fn check_chain(
+        &self,
+        upstream: &UpstreamNode,
+        repeat: Repeat<'_>,
+    ) -> Result<(), AttemptError> {
         let waiting_since = clock::now();
         if self.is_chain_verified(upstream, waiting_since) {
             return Ok(());
@@ -125,7 +136,7 @@ impl ReadNode {
         }
         // Reads that waited for a failed check do not repeat it.
         if self.health.lock().has_failed_check_since(waiting_since) {
-            return Err(Error::ChainUnverified);
+            return Err(AttemptError::ChainUnverified);
         }
         self.take_from_budget(upstream, CallOrigin::Service)?;
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
@@ -139,22 +150,28 @@ impl ReadNode {
             Err(error) => self.health.lock().record_check_failure(error, clock::now()),
         }
         outcome.map_err(|error| match error {
-            Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
+            Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => {
+                error.into()
+            }
             // Whatever the failure was, the call itself was not sent.
-            _ => Error::ChainUnverified,
+            _ => AttemptError::ChainUnverified,
         })
     }
 
-    fn take_from_budget(&self, upstream: &UpstreamNode, origin: CallOrigin) -> Result<(), Error> {
+    fn take_from_budget(
+        &self,
+        upstream: &UpstreamNode,
+        origin: CallOrigin,
+    ) -> Result<(), AttemptError> {
         let now = clock::now();
-        let paused_for = upstream.polled_state().plan_pause.left(now);
+        let paused_for = upstream.state().plan_pause.left(now);
         let mut reads = self.health.lock();
-        reads.budget.try_take(origin, paused_for, now).map_err(Error::BudgetExhausted)
+        reads.budget.try_take(origin, paused_for, now).map_err(AttemptError::BudgetExhausted)
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
     fn is_chain_verified(&self, upstream: &UpstreamNode, now: Instant) -> bool {
-        let polls = upstream.polled_state();
+        let polls = upstream.state();
         self.health.lock().is_chain_verified(&polls, now, UpstreamNode::CHAIN_CHECK_INTERVAL)
     }
 }

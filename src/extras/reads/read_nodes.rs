@@ -9,14 +9,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use prometheus_client::metrics::family::Family;
 use serde_json::value::RawValue;
 
+use super::attempt_error::AttemptError;
 use super::node_budget::{CallOrigin, ReadBudget};
 use super::node_health::ReadHealth;
 use super::read_node::ReadNode;
+use super::reply::NodeResponse;
 use crate::assembly::Assembly;
 use crate::config;
-use crate::nodes::{
-    ChainUpstreams, Error, NodeResponse, ReadError, Repeat, ServiceReads, UpstreamNode,
-};
+use crate::nodes::{ChainUpstreams, ReadError, Repeat, ServiceReads, UpstreamNode};
 use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
@@ -157,7 +157,7 @@ impl ReadNodes {
                     Err(_) => continue,
                 };
             pending.started.retain(|(pending_index, _)| *pending_index != index);
-            let reason = reply.as_ref().map_or_else(Error::reason, |_| "ok");
+            let reason = reply.as_ref().map_or_else(AttemptError::reason, |_| "ok");
             self.count_read(index, reason);
             match reply {
                 Ok(answer) => {
@@ -172,8 +172,8 @@ impl ReadNodes {
                         %error,
                         "upstream read failed"
                     );
-                    let failure = read_error(&error);
-                    if !allows_failover(&error, call.is_retryable) {
+                    let failure = ReadError::from(&error);
+                    if !error.allows_failover(call.is_retryable) {
                         return Err(failure);
                     }
                     last_error = Some(match last_error {
@@ -216,8 +216,8 @@ impl ReadNodes {
                     order.push((availability, lacks_method, (index, upstream, node)));
                 }
                 Err(why) => {
-                    if let ReadError::BudgetExhausted(exhausted) = why {
-                        self.count_read(index, Error::BudgetExhausted(exhausted).reason());
+                    if matches!(why, ReadError::BudgetExhausted(_)) {
+                        self.count_read(index, AttemptError::BUDGET_EXHAUSTED);
                     }
                     skip_error = Some(skip_error.map_or(why, |other| shorter(other, why)));
                 }
@@ -279,33 +279,5 @@ fn shorter(one: ReadError, other: ReadError) -> ReadError {
         }
         (ReadError::BudgetExhausted(_), _) => one,
         _ => other,
-    }
-}
-
-fn read_error(error: &Error) -> ReadError {
-    /// Time to wait if the node names none.
-    const USUAL_WAIT: Duration = Duration::from_secs(1);
-    match error {
-        Error::RateLimited(wait) => ReadError::RateLimited(wait.unwrap_or(USUAL_WAIT)),
-        Error::BudgetExhausted(exhausted) => ReadError::BudgetExhausted(*exhausted),
-        Error::TooLarge(_) => ReadError::TooLarge,
-        Error::NoMemory(_) => ReadError::NoMemory,
-        Error::Unsupported => ReadError::Unsupported,
-        _ => ReadError::Unavailable,
-    }
-}
-
-/// Returns true if the next node may succeed after this error.
-fn allows_failover(error: &Error, is_retryable: bool) -> bool {
-    match error {
-        Error::TooLarge(_) | Error::NoMemory(_) => false,
-        // The node did not process the call.
-        Error::Unreachable(_)
-        | Error::RateLimited(_)
-        | Error::BudgetExhausted(_)
-        | Error::Unsupported
-        | Error::WrongChain { .. }
-        | Error::ChainUnverified => true,
-        _ => is_retryable,
     }
 }

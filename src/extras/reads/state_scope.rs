@@ -1,7 +1,7 @@
 //! Chain state that the result of a read depends on.
 
 /// Part of the chain state, listed from the one that changes most often to the one that never changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StateScope {
     /// The pending block, which changes with every flashblock.
     Pending,
@@ -17,13 +17,8 @@ impl StateScope {
     /// Returns the scope of a result that depends on both.
     pub(crate) fn combine(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Pending, _) | (_, Self::Pending) => Self::Pending,
-            (Self::Head, _) | (_, Self::Head) => Self::Head,
             (Self::Block(one), Self::Block(two)) => Self::Block(one.max(two)),
-            (Self::Block(number), Self::Fixed) | (Self::Fixed, Self::Block(number)) => {
-                Self::Block(number)
-            }
-            (Self::Fixed, Self::Fixed) => Self::Fixed,
+            (one, two) => one.min(two),
         }
     }
 }

@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::extras::reads::json::parse_string;
 use crate::extras::reads::{ReadError, ReadRejection};
-use crate::nodes::json::{parse_string, present};
+use crate::nodes::reply::present;
 
 /// Body split into its requests, each still raw JSON.
 #[derive(Debug)]

@@ -147,39 +147,37 @@ fn with_base_fees_alone_the_last_one_is_the_next_blocks() {
 
 #[test]
 fn a_member_without_a_meaning_rejects_the_reply() {
-    use MalformedFeeHistory::{
-        AmountTooLarge, InvalidBaseFee, InvalidOldestBlock, NoMinedBaseFees,
-    };
+    use MalformedFeeHistory::{AmountTooLarge, BadBaseFee, BadOldestBlock, NoBaseFees};
     let (hash, over) = (format!("0x{}", "ab".repeat(32)), format!("0x1{}", "0".repeat(32)));
     let with = |fee: Value| json!(["0x1", fee, "0x3"]);
     for (member, value, error) in [
-        ("baseFeePerGas", None, NoMinedBaseFees),
-        ("baseFeePerGas", Some(Value::Null), NoMinedBaseFees),
-        ("baseFeePerGas", Some(json!([])), NoMinedBaseFees),
-        ("baseFeePerGas", Some(json!("0x1")), NoMinedBaseFees),
-        ("baseFeePerGas", Some(with(json!(null))), InvalidBaseFee),
-        ("baseFeePerGas", Some(with(json!("0x"))), InvalidBaseFee),
-        ("baseFeePerGas", Some(with(json!("2"))), InvalidBaseFee),
-        ("baseFeePerGas", Some(with(json!("-0x2"))), InvalidBaseFee),
-        ("baseFeePerGas", Some(with(json!(-2))), InvalidBaseFee),
-        ("baseFeePerGas", Some(with(json!(2.5))), InvalidBaseFee),
+        ("baseFeePerGas", None, NoBaseFees),
+        ("baseFeePerGas", Some(Value::Null), NoBaseFees),
+        ("baseFeePerGas", Some(json!([])), NoBaseFees),
+        ("baseFeePerGas", Some(json!("0x1")), NoBaseFees),
+        ("baseFeePerGas", Some(with(json!(null))), BadBaseFee),
+        ("baseFeePerGas", Some(with(json!("0x"))), BadBaseFee),
+        ("baseFeePerGas", Some(with(json!("2"))), BadBaseFee),
+        ("baseFeePerGas", Some(with(json!("-0x2"))), BadBaseFee),
+        ("baseFeePerGas", Some(with(json!(-2))), BadBaseFee),
+        ("baseFeePerGas", Some(with(json!(2.5))), BadBaseFee),
         ("baseFeePerGas", Some(with(json!(over))), AmountTooLarge),
         ("reward", Some(json!([[over], ["0x8"]])), AmountTooLarge),
-        ("oldestBlock", None, InvalidOldestBlock),
-        ("oldestBlock", Some(Value::Null), InvalidOldestBlock),
-        ("oldestBlock", Some(json!(hash)), InvalidOldestBlock),
-        ("oldestBlock", Some(json!("0x")), InvalidOldestBlock),
-        ("oldestBlock", Some(json!("10")), InvalidOldestBlock),
-        ("oldestBlock", Some(json!("0xffffffffffffffff")), InvalidOldestBlock),
+        ("oldestBlock", None, BadOldestBlock),
+        ("oldestBlock", Some(Value::Null), BadOldestBlock),
+        ("oldestBlock", Some(json!(hash)), BadOldestBlock),
+        ("oldestBlock", Some(json!("0x")), BadOldestBlock),
+        ("oldestBlock", Some(json!("10")), BadOldestBlock),
+        ("oldestBlock", Some(json!("0xffffffffffffffff")), BadOldestBlock),
     ] {
         let result = two_block_reply_with(member, value);
         assert_eq!(parse(&result), Err(error), "{result}");
     }
     let only_next = json!({ "oldestBlock": "0xa", "baseFeePerGas": ["0x1"] });
-    assert_eq!(parse(&only_next), Err(NoMinedBaseFees));
+    assert_eq!(parse(&only_next), Err(NoBaseFees));
     let mut misspelt = two_block_reply_with("oldestBlock", None);
     misspelt["oldestblock"] = json!("0xa");
-    assert_eq!(parse(&misspelt), Err(InvalidOldestBlock));
+    assert_eq!(parse(&misspelt), Err(BadOldestBlock));
     let large = "0x3635c9adc5dea00000";
     let history = parse(&two_block_reply_with("reward", json!([[large], [large]]))).unwrap();
     assert_eq!(medium_rewards(&history), [Some(10_u128.pow(21)); 2]);
@@ -250,24 +248,24 @@ fn arrays_that_cannot_be_aligned_reject_the_reply() {
     let mut result = two_block_reply();
     result["gasUsedRatio"] = json!([0.5]);
     result["reward"] = json!([["0x1"], ["0x2"], ["0x3"], ["0x4"], ["0x5"]]);
-    assert_eq!(parse(&result), Err(MalformedFeeHistory::LengthMismatch));
+    assert_eq!(parse(&result), Err(MalformedFeeHistory::BadLengths));
     // The ratios fit, but it is unknown which block the only row belongs to.
     let fees = ["0x1", "0x2", "0x3", "0x4"];
     let single = json!({
         "oldestBlock": "0xa", "baseFeePerGas": fees, "gasUsedRatio": [0.1, 0.2, 0.3],
         "reward": [["0x1"]],
     });
-    assert_eq!(parse(&single), Err(MalformedFeeHistory::LengthMismatch));
+    assert_eq!(parse(&single), Err(MalformedFeeHistory::BadLengths));
 }
 
 #[test]
 fn a_result_that_is_not_an_object_is_rejected() {
     for other in [json!([]), json!("0x1"), json!(1), json!(["0xa", ["0x1", "0x2"], null, null])] {
-        assert_eq!(parse(&other), Err(MalformedFeeHistory::NotAnObject), "{other}");
+        assert_eq!(parse(&other), Err(MalformedFeeHistory::NotAFeeHistory), "{other}");
     }
     let twice = r#"{"oldestBlock":"0xa","oldestBlock":"0xb","baseFeePerGas":["0x1","0x2"]}"#;
     let twice = RawValue::from_string(twice.into()).unwrap();
-    assert_eq!(request(None, 20).parse(&twice), Err(MalformedFeeHistory::NotAnObject));
+    assert_eq!(request(None, 20).parse(&twice), Err(MalformedFeeHistory::NotAFeeHistory));
 }
 
 #[test]

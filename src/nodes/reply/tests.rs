@@ -88,10 +88,6 @@ fn a_poll_knows_a_rate_limit_in_words() {
     for error in in_words {
         let body = format!(r#"{{"id":7,"error":{error}}}"#);
         assert_eq!(parse_reason(&body), Err("rate_limited"), "{error}");
-        // A client chooses the parameters of a read, and nodes repeat them.
-        let of_read = parse_read_reply(&Bytes::from(body), 200, 7);
-        let is_limit = of_read.is_err_and(|error| matches!(error, Error::RateLimited(_)));
-        assert!(!is_limit, "{error}");
     }
     let reason = |body: &str, code, asks_to_wait| {
         let status = HttpStatus { code, asks_to_wait };
@@ -129,45 +125,6 @@ proptest::proptest! {
             }
         }
     }
-}
-
-#[test]
-fn a_read_accepts_null_results_and_node_errors() {
-    let parse_outcome =
-        |body: &str| match parse_read_reply(&Bytes::copy_from_slice(body.as_bytes()), 200, 7) {
-            Ok(NodeResponse::Result(json)) => {
-                format!("result {}", String::from_utf8_lossy(&json))
-            }
-            Ok(NodeResponse::Error(json)) => {
-                format!("error {}", String::from_utf8_lossy(&json))
-            }
-            Err(error) => error.reason().to_owned(),
-        };
-    assert_eq!(parse_outcome(r#"{"id":7,"result": null}"#), "result null");
-    assert_eq!(parse_outcome(r#"{"id":7,"result":[NaN, "NaN"]}"#), r#"result [null, "NaN"]"#);
-    let error_outcome = |error: &str| parse_outcome(&format!("{{\"id\":7,\"error\":{error}}}"));
-    for error in [
-        r#"{ "code":3,"message":"execution reverted","data":"0x" }"#,
-        r#"{"code":-32602,"message":""}"#,
-        r#"{"code":-32000,"message":"beyond head"}"#,
-        r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
-        r#"{"code":-32005,"message":"limit exceeded"}"#,
-        r#"{"code":-32016,"message":"eth_call request was canceled due to enabled timeout."}"#,
-        r#"{"code":-32005,"message":"generate fewer results in separate requests"}"#,
-        r#"{"code":-32004,"message":"not supported"}"#,
-    ] {
-        assert_eq!(error_outcome(error), format!("error {error}"));
-    }
-    for code in NodeError::RATE_LIMIT_CODES {
-        let error = format!("{{\"code\":{code},\"message\":\"over Rate limit\"}}");
-        assert_eq!(error_outcome(&error), "rate_limited");
-    }
-    assert_eq!(error_outcome(r#"{"code":-32601,"message":"no"}"#), "unsupported");
-    for error in ["\"no\"", "{}", r#"{"code":"3","message":""}"#, r#"{"code":3,"message":1}"#] {
-        assert_eq!(error_outcome(error), "invalid_reply", "{error}");
-    }
-    assert_eq!(parse_outcome(r#"{"id":7}"#), "invalid_reply");
-    assert_eq!(parse_outcome(r#"{"id":8,"result":1}"#), "invalid_reply");
 }
 
 #[test]

@@ -8,11 +8,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{FIRST_BLOCK, HistoryRefill};
-use crate::extras::reads::{Call, CallOrigin};
+use crate::extras::reads::{Call, CallOrigin, NodeResponse};
 use crate::extras::trend::observation::DatedBlock;
 use crate::fees::plausibility::{self, KnownBlock};
 use crate::fees::{ChainParameters, FeeHistory};
-use crate::nodes::{FeeHistoryRequest, NodeResponse, ReadError, parse_quantity};
+use crate::nodes::{FeeHistoryRequest, ReadError, parse_quantity};
 
 /// Deadline of a call, over all upstreams.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);

@@ -2,19 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-
-/// Deserialises a member, null included, as `Some`. With `#[serde(default)]`, only an absent member is `None`.
-///
-/// # Errors
-///
-/// Those of the deserializer.
-pub(crate) fn present<'de, D: Deserializer<'de>>(
-    input: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
-    Deserialize::deserialize(input).map(Some)
-}
 
 /// Decodes a JSON string. `None`: not a string.
 pub(crate) fn parse_string(json: &RawValue) -> Option<Cow<'_, str>> {
