@@ -52,7 +52,9 @@ impl RouteTable {
     pub(crate) fn redirect<'a>(&self, path: &'a str) -> Option<&'a str> {
         let path = path.strip_suffix('/')?;
         let (_, name) = path.rsplit_once('/')?;
-        (self.paths.at(path).is_ok() && !name.is_empty()).then_some(name)
+        // The router takes an empty segment for a value.
+        let has_empty = path.contains("//") || name.is_empty();
+        (self.paths.at(path).is_ok() && !has_empty).then_some(name)
     }
 }
 

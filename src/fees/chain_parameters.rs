@@ -51,14 +51,14 @@ impl ChainParameters {
     ) -> Self {
         let numbers = |rule: BaseFeeRule| (rule.full_block(), rule.empty_block());
         let stated = stated.filter(|it| observed.is_none_or(|seen| numbers(seen) == numbers(*it)));
-        let configured = pricing.base_fee_change_denominator;
-        let configured = configured.map(|full| (full, full, DenominatorSource::Configuration));
+        let chosen = pricing.base_fee_change_denominator;
+        let chosen = chosen.map(|full| (full, full, DenominatorSource::Configuration));
         let rules = [(stated, DenominatorSource::Header), (observed, DenominatorSource::Observed)];
         let mut rules = rules.into_iter().filter_map(|(rule, source)| {
             let rule = rule?;
             Some((rule.full_block().into(), rule.empty_block().into(), source))
         });
-        let known = configured.or_else(|| rules.next());
+        let known = chosen.or_else(|| rules.next());
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         let minimum_of = |rule: Option<BaseFeeRule>| rule?.minimum_base_fee;
         Self {
