@@ -257,10 +257,10 @@ async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<bool
         ended = server.run(stop.clone().cancelled_owned()) => ended,
         // The first signal lets requests in flight finish; a second one stops at once.
         () = async {
-            is_hung_up = signals.is_next_hangup().await;
+            is_hung_up = signals.wait_for_signal().await;
             stop_by = Instant::now().checked_add(time_to_stop);
             stop.cancel();
-            signals.is_next_hangup().await;
+            signals.wait_for_signal().await;
             stop_by = Some(Instant::now());
         } => Ok(()),
     };
@@ -307,7 +307,7 @@ impl Signals {
     }
 
     /// Waits for the next signal. Returns true if it is SIGHUP.
-    async fn is_next_hangup(&mut self) -> bool {
+    async fn wait_for_signal(&mut self) -> bool {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,

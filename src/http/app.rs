@@ -44,7 +44,7 @@ struct Parts {
     routes: Router,
 }
 
-/// What only the public listener has. Without it, no web page of another origin may read responses.
+/// Parts of the public listener alone. Without them, no web page of another origin may read responses.
 #[derive(Debug)]
 pub(crate) struct PublicParts {
     pub(crate) fast_path: Box<dyn FastPath>,

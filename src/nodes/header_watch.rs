@@ -14,7 +14,7 @@ use super::{JsonRpcClient, NodeEndpoint, newest_header};
 use crate::fees::{BlockAge, HeadReading};
 use crate::observe::clock;
 
-/// What the newest header at one URL tells, and the task that reads it.
+/// Newest header at one URL, and the task that reads it.
 #[derive(Debug)]
 pub(super) struct HeaderWatch {
     newest: watch::Sender<Newest>,
@@ -25,7 +25,7 @@ pub(super) struct HeaderWatch {
     max_age: Option<Duration>,
 }
 
-/// What the calls that have ended told.
+/// Result of the calls that have ended.
 #[derive(Debug, Clone, Copy, Default)]
 struct Newest {
     reading: HeadReading,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_needed_after_an_error_and_a_standstill_and_while_the_head_is_old() {
+    fn errors_standstills_and_old_heads_need_a_header() {
         let (watch, read_at) = (HeaderWatch::new(Some(MAX_AGE)), Instant::now());
         let now = read_at + 39 * SECOND;
         let is_needed =
