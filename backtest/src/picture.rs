@@ -24,7 +24,7 @@ struct Point {
 /// Returns the estimators of which both numbers are known: how often the next block includes a quote, and what it
 /// overpays. Without recorded tips: how often it covers the base fee after 25 blocks, and its multiple of the base fee.
 fn points(report: &Report<'_>) -> Vec<Point> {
-    let gwei = |wei: crate::measures::Wei| wei.0 as f64 / 1e9;
+    let gwei = |wei: gas_suggestion::fees::Wei| wei.0 as f64 / 1e9;
     let estimators = report.estimators.iter().map(|score| {
         let (share, cost) = if report.has_tips {
             (score.included_next, score.overpaid_p50.map(gwei))
