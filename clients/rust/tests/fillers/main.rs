@@ -127,7 +127,7 @@ async fn unusable_suggestions_leave_the_fees_to_alloy() {
         |seconds| Options { max_age: Some(Duration::from_secs(seconds)), ..Options::default() };
     let medium = |max_fee, tip| body_of("eip-1559", &raw_tier(max_fee, tip), "{}", "");
     let problem = r#"{"code":"no_data","detail":"no fees\u001b[2J\nare known"}"#;
-    let nested = [b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &[b'['; 100_000]].concat();
+    let nested = [b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &vec![b'['; 100_000]].concat();
     let no_suggestion = "the response is not a suggestion";
     for (reply, options, warning) in [
         (suggestion("Age: 9\r\nX-Stale: true\r\n"), Options::default(), "the suggestion is stale"),
@@ -301,10 +301,10 @@ async fn the_id_of_a_key_is_requested_once() {
 #[tokio::test]
 async fn blob_transactions_get_the_blob_fee_of_the_service() {
     let (node, service) = (Anvil::start(), Service::start(b""));
-    let filler = filler(&service);
-    let fillers = ProviderBuilder::new().disable_recommended_fillers();
-    let fillers = fillers.filler(filler.blob_filler()).filler(filler);
-    let provider = fillers.connect_http(node.url.parse().unwrap());
+    let fees = filler(&service);
+    let builder = ProviderBuilder::new().disable_recommended_fillers();
+    let builder = builder.filler(fees.blob_filler()).filler(fees);
+    let provider = builder.connect_http(node.url.parse().unwrap());
     let estimate = provider.get_fee_history(2, BlockNumberOrTag::Latest, &[]).await.unwrap();
     let estimate = *estimate.base_fee_per_blob_gas.last().unwrap();
     for (market, expected) in [
