@@ -257,10 +257,9 @@ impl Proxy {
         upload: &Upload,
     ) -> Result<Response<UpstreamBody>, ProxyError> {
         let permit = Arc::clone(&self.permits).try_acquire_owned();
-        let permit = permit.map_err(|_| ProxyError::Overloaded)?;
         let client_permit = proxy_request.client.acquire(SlotKind::Forwarded, self.max_per_client);
         let in_flight = InFlightPermit {
-            _permit: permit,
+            _permit: permit.map_err(|_| ProxyError::Overloaded)?,
             _client_permit: client_permit.map_err(|_| ProxyError::TooManyPerClient)?,
             _cancel_body: upload.cancel.clone().drop_guard(),
         };

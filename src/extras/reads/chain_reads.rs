@@ -149,8 +149,7 @@ impl ChainReads {
         caller: Caller<'_>,
     ) -> Result<(NodeResponse, ReadOutcome), ReadRejection> {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
-        let none = params::empty_params();
-        let params = params.unwrap_or(none);
+        let params = params.unwrap_or(params::empty_params());
         // A client without an address is none the less not the service.
         let client = caller.client.key().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let origin = CallOrigin::Client(client);

@@ -128,7 +128,7 @@ impl ReadNodes {
         call: Call<'_>,
         deadline: Instant,
     ) -> Result<(usize, NodeResponse), ReadError> {
-        let (candidates, skip_error) = self.read_candidates(rejected, &call, clock::now());
+        let (candidates, mut last_error) = self.read_candidates(rejected, &call, clock::now());
         let mut candidates = candidates.into_iter();
         let time_share = deadline.saturating_duration_since(Instant::now())
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
@@ -136,7 +136,6 @@ impl ReadNodes {
         let patience = Repeat::patience(deadline.saturating_duration_since(Instant::now()));
         let mut pending = InFlightAttempts { nodes: self, started: Vec::new() };
         let mut in_flight = FuturesUnordered::new();
-        let mut last_error = skip_error;
         loop {
             if let Some((index, upstream, node)) = candidates.next() {
                 pending.started.push((index, clock::now()));
@@ -176,11 +175,9 @@ impl ReadNodes {
                     if !error.allows_failover(call.is_retryable) {
                         return Err(failure);
                     }
-                    last_error = Some(match last_error {
-                        // A missing method at this node says nothing about a node that failed otherwise.
-                        Some(other) if failure == ReadError::Unsupported => other,
-                        _ => failure,
-                    });
+                    // A missing method at this node says nothing about a node that failed otherwise.
+                    let other = last_error.filter(|_| failure == ReadError::Unsupported);
+                    last_error = other.or(Some(failure));
                 }
             }
         }
