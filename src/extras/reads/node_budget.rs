@@ -23,10 +23,10 @@ const RESERVE: NonZeroU32 = NonZeroU32::new(50).expect("50 is not 0");
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOrigin {
     Client(IpAddr),
-    /// The service itself, for what it serves now.
-    Service,
-    /// The service itself, for old prices, which can wait.
-    History,
+    /// The service itself: for what it serves now, or for old prices, which can wait.
+    Service {
+        can_wait: bool,
+    },
 }
 
 /// Budget of one node.
@@ -77,8 +77,8 @@ impl ReadBudget {
     ) -> Result<(), Exhausted> {
         let wait = self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.wait(now));
         let node_wait = match origin {
-            CallOrigin::Service => wait.min(self.reserve.wait(now)),
-            CallOrigin::Client(_) | CallOrigin::History => paused_for.max(wait),
+            CallOrigin::Service { can_wait: false } => wait.min(self.reserve.wait(now)),
+            CallOrigin::Client(_) | CallOrigin::Service { can_wait: true } => paused_for.max(wait),
         };
         let client_wait = match (origin, &self.rate) {
             (CallOrigin::Client(client), Some(rate)) => {
@@ -187,6 +187,8 @@ mod tests {
     }
 
     /// Returns a client that no other test has.
+    const SERVICE: CallOrigin = CallOrigin::Service { can_wait: false };
+
     fn new_client() -> CallOrigin {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         CallOrigin::Client(Ipv4Addr::from_bits(NEXT.fetch_add(1, Ordering::Relaxed)).into())
@@ -232,7 +234,7 @@ mod tests {
         let (mut budget, now) = budget(0);
         let refused = Exhausted { wait: 5 * SECOND, is_share: false };
         assert_eq!(budget.try_take(new_client(), 5 * SECOND, now), Err(refused));
-        assert_eq!(budget.try_take(CallOrigin::Service, 5 * SECOND, now), Ok(()));
+        assert_eq!(budget.try_take(SERVICE, 5 * SECOND, now), Ok(()));
         assert_eq!(take_all(&mut budget, now), 10_000);
     }
 
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(budget.try_take(greedy, NO_PAUSE, later), Err(refused));
         // The others, and the service itself, have what the node allows.
         assert_eq!(budget.try_take(other, NO_PAUSE, later), Ok(()));
-        assert_eq!(budget.try_take(CallOrigin::Service, NO_PAUSE, later), Ok(()));
+        assert_eq!(budget.try_take(SERVICE, NO_PAUSE, later), Ok(()));
         assert_eq!(budget.try_take(greedy, NO_PAUSE, later + refused.wait), Ok(()));
         // Without a limit there is no share.
         let (mut unlimited, now) = self::budget(0);
@@ -279,17 +281,16 @@ mod tests {
             for step in 0..600 {
                 let now = start + SECOND * step / 10;
                 take_all(&mut budget, now);
-                taken += u32::from(budget.try_take(CallOrigin::Service, NO_PAUSE, now).is_ok());
+                taken += u32::from(budget.try_take(SERVICE, NO_PAUSE, now).is_ok());
             }
             assert!((40..=RESERVE.get()).contains(&taken), "{taken} beside {limit}");
         }
         // What clients leave is the service's too.
         let (mut budget, now) = budget(600);
-        let taken = (0..1000)
-            .take_while(|_| budget.try_take(CallOrigin::Service, NO_PAUSE, now).is_ok())
-            .count();
+        let taken =
+            (0..1000).take_while(|_| budget.try_take(SERVICE, NO_PAUSE, now).is_ok()).count();
         assert_eq!(taken, 150 + 12);
         assert_eq!(take_all(&mut budget, now), 0);
-        assert!(budget.try_take(CallOrigin::History, NO_PAUSE, now).is_err());
+        assert!(budget.try_take(CallOrigin::Service { can_wait: true }, NO_PAUSE, now).is_err());
     }
 }

@@ -97,7 +97,7 @@ impl ReadNode {
         self.take_from_budget(upstream, call.origin)?;
         let limit = match call.origin {
             CallOrigin::Client(_) => BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) },
-            CallOrigin::Service | CallOrigin::History => JsonRpcClient::HEADER_BODY_LIMIT,
+            CallOrigin::Service { .. } => JsonRpcClient::HEADER_BODY_LIMIT,
         };
         let Call { method, params, is_retryable, .. } = call;
         let repeat = is_retryable.then_some(repeat);
@@ -138,7 +138,7 @@ impl ReadNode {
         if self.health.lock().has_failed_check_since(waiting_since) {
             return Err(AttemptError::ChainUnverified);
         }
-        self.take_from_budget(upstream, CallOrigin::Service)?;
+        self.take_from_budget(upstream, CallOrigin::Service { can_wait: false })?;
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         let (params, limit) = (empty_params(), JsonRpcClient::POLL_BODY_LIMIT);
         let chain_id =

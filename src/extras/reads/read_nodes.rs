@@ -259,8 +259,12 @@ impl ServiceReads for ReadNodes {
         timeout: Duration,
     ) -> Result<Option<Bytes>, ReadError> {
         let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
-        let call =
-            Call { method, params: &params, is_retryable: true, origin: CallOrigin::Service };
+        let call = Call {
+            method,
+            params: &params,
+            is_retryable: true,
+            origin: CallOrigin::Service { can_wait: false },
+        };
         match self.read(call, Instant::now() + timeout).await? {
             NodeResponse::Result(result) => Ok(Some(result)),
             NodeResponse::Error(_) => Ok(None),

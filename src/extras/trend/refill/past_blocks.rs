@@ -119,8 +119,12 @@ impl HistoryRefill {
         parse: impl Fn(J) -> Option<T>,
     ) -> Result<Option<(usize, T)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
-        let call =
-            Call { method, params: &params, is_retryable: true, origin: CallOrigin::History };
+        let call = Call {
+            method,
+            params: &params,
+            is_retryable: true,
+            origin: CallOrigin::Service { can_wait: true },
+        };
         let mut wait = MIN_WAIT.max(self.pause);
         let mut attempt = 1;
         loop {
