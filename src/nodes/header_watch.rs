@@ -1,11 +1,12 @@
 //! The watch of the newest header at one URL. No other place reads it.
 //!
-//! Polls say since when they want it to have been read. A task makes one call at a time, and goes on when a poll no longer
-//! waits for it.
+//! Polls say since when they want it to have been read. A task makes the calls, and goes on when a poll no longer waits for
+//! one.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -38,11 +39,13 @@ struct Newest {
 struct Wanted {
     since: Option<Instant>,
     deadline: Duration,
+    /// False for a node whose last poll has failed: its header most likely fails too.
+    is_repeatable: bool,
 }
 
 impl HeaderWatch {
     /// Time between two readings for a node in use.
-    const INTERVAL: Duration = Duration::from_secs(30);
+    pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 
     pub(super) fn new(max_age: Option<Duration>) -> Self {
         let (newest, wanted) = (watch::Sender::default(), watch::Sender::default());
@@ -72,13 +75,15 @@ impl HeaderWatch {
         self.max_age.and_then(|_| clock::now().checked_sub(Self::INTERVAL))
     }
 
-    /// Asks for a header that was read since `since`, and does not wait for it. A call that it takes has this `deadline`.
+    /// Asks for a header that was read since `since`, and does not wait for it. The calls that it takes, two if a first one
+    /// tells nothing and it `is_repeatable`, have this `deadline`.
     pub(super) fn request(
         &self,
         client: &JsonRpcClient,
         node: &Arc<NodeEndpoint>,
         since: Instant,
         deadline: Duration,
+        is_repeatable: bool,
     ) {
         self.task.get_or_init(|| {
             let (client, node) = (client.clone(), Arc::clone(node));
@@ -88,7 +93,7 @@ impl HeaderWatch {
         self.wanted.send_if_modified(|wanted| {
             let is_later = Some(since) > wanted.since;
             if is_later {
-                *wanted = Wanted { since: Some(since), deadline };
+                *wanted = Wanted { since: Some(since), deadline, is_repeatable };
             }
             is_later
         });
@@ -121,31 +126,52 @@ impl Newest {
     }
 }
 
+/// Makes the calls that are wanted. A call at a node that has fallen silent does not hold up the next one.
 async fn read_when_wanted(
     client: JsonRpcClient,
     node: Arc<NodeEndpoint>,
     newest: watch::Sender<Newest>,
     mut wanted: watch::Receiver<Wanted>,
 ) {
-    while wanted.changed().await.is_ok() {
-        let Wanted { since, deadline } = *wanted.borrow_and_update();
-        let Newest { reading: last, sent_at } = *newest.borrow();
-        if sent_at >= since {
-            continue;
-        }
-        let sent_at = clock::now();
-        let read = async {
-            let reading = newest_header::read(&client, &node).await;
-            let says_nothing = reading.is_none_or(|reading| reading == HeadReading::Unknown);
-            // A node that may have headers may have failed to return one in this moment alone.
-            if says_nothing && last != HeadReading::Unknown {
-                return newest_header::read(&client, &node).await.or(reading);
+    const MAX_CALLS: usize = 4;
+    let mut calls = FuturesUnordered::new();
+    let mut last_sent = None;
+    loop {
+        tokio::select! {
+            Some((sent_at, reading)) = calls.next() => newest.send_modify(|newest| {
+                if newest.sent_at < Some(sent_at) {
+                    newest.record(reading, sent_at);
+                }
+            }),
+            changed = wanted.changed(), if calls.len() < MAX_CALLS => {
+                if changed.is_err() {
+                    return;
+                }
+                let Wanted { since, deadline, is_repeatable } = *wanted.borrow_and_update();
+                if last_sent >= since {
+                    continue;
+                }
+                let sent_at = clock::now();
+                last_sent = Some(sent_at);
+                let repeats = is_repeatable && newest.borrow().reading != HeadReading::Unknown;
+                let (client, node) = (&client, &node);
+                calls.push(async move {
+                    let call = read(client, node, repeats);
+                    (sent_at, timeout(deadline, call).await.ok().flatten())
+                });
             }
-            reading
-        };
-        let reading = timeout(deadline, read).await.ok().flatten();
-        newest.send_modify(|newest| newest.record(reading, sent_at));
+        }
     }
+}
+
+/// Makes a call, and one more if it tells nothing and `repeats`: a node that may have headers may have failed to return one
+/// in this moment alone.
+async fn read(client: &JsonRpcClient, node: &NodeEndpoint, repeats: bool) -> Option<HeadReading> {
+    let reading = newest_header::read(client, node).await;
+    if repeats && reading.is_none_or(|reading| reading == HeadReading::Unknown) {
+        return newest_header::read(client, node).await.or(reading);
+    }
+    reading
 }
 
 #[cfg(test)]
