@@ -38,6 +38,7 @@
 //! A less preferred upstream that takes over alone may lie. The judge remembers the head before that. A more preferred
 //! upstream whose heads continue it at the pace of the chain wins after three rounds.
 
+mod claim;
 mod round;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -45,6 +46,7 @@ use std::time::{Duration, Instant};
 
 use crate::fees::BlockAge;
 use crate::fees::plausibility::SuspiciousReply;
+use claim::Claim;
 pub use round::{Confirmation, Limits, PublishDecision, Round, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
@@ -87,17 +89,6 @@ struct Published {
     source: usize,
     /// True if the block was old.
     is_old: bool,
-}
-
-/// Consecutive suspicious replies of one upstream.
-#[derive(Debug, Clone, Copy)]
-struct Claim {
-    reason: SuspiciousReply,
-    first: ObservedHead,
-    last: ObservedHead,
-    rounds: u32,
-    /// Rounds with this reason, also if the heads do not continue each other.
-    attempts: u32,
 }
 
 /// The head before a less preferred upstream took over.
@@ -393,27 +384,6 @@ impl Judge {
             range.contains(&claim.first.head) && range.contains(&claim.last.head)
         });
         is_in_range && claim.has_pace(block_time)
-    }
-}
-
-impl Claim {
-    /// Returns true if the head has advanced since the first claim.
-    fn is_moving(&self, block_time: Duration) -> bool {
-        let (blocks, expected) = self.progress(block_time);
-        blocks > 0 && blocks.saturating_mul(2) >= expected
-    }
-
-    /// Returns true if the head has advanced at the pace of the chain, roughly. A node that catches up is faster.
-    fn has_pace(&self, block_time: Duration) -> bool {
-        let (blocks, expected) = self.progress(block_time);
-        self.is_moving(block_time)
-            && blocks.saturating_mul(2) <= expected.saturating_mul(3).saturating_add(4)
-    }
-
-    /// Returns the number of blocks since the first claim, and the expected one.
-    fn progress(&self, block_time: Duration) -> (u64, u64) {
-        let blocks = self.last.head.saturating_sub(self.first.head);
-        (blocks, expected_blocks(self.first.at, self.last.at, block_time))
     }
 }
 
