@@ -124,6 +124,8 @@ pub(crate) struct FeeTrend {
     newest_time: u32,
     /// Number of changes so far.
     changes: u64,
+    /// Everything from this second on was removed because the clock was set back, and a database may still have it.
+    removed_from: u32,
 }
 
 impl FeeTrend {
@@ -137,6 +139,7 @@ impl FeeTrend {
             newest_block: 0,
             newest_time: 0,
             changes: 0,
+            removed_from: u32::MAX,
         }
     }
 
@@ -179,7 +182,9 @@ impl FeeTrend {
     /// Adds what a database has.
     pub(crate) fn merge(&mut self, saved: Buckets) {
         for ((period, _), bucket) in saved {
-            put(&mut self.closed, period, bucket);
+            if bucket.first < self.removed_from {
+                put(&mut self.closed, period, bucket);
+            }
         }
         self.trim();
         self.changes += 1;
@@ -230,6 +235,7 @@ impl FeeTrend {
         }
         self.closed.retain(|_, bucket| bucket.first < start);
         self.newest_time = start;
+        self.removed_from = self.removed_from.min(start);
     }
 
     /// Returns the time of the newest block, or that of the newest bucket of the database.

@@ -73,6 +73,12 @@ impl FeeTrend {
     /// Adds what is left of the last hour.
     pub(crate) fn finish_refill(&mut self, mut hours: RefilledHours) {
         self.add_refilled(&mut hours);
+        let open = self.open.start;
+        // A walk that failed in the open hour has not read what a file has of its beginning.
+        let is_whole = hours.latest < open;
+        if is_whole && self.closed_blocks(open) <= self.open.samples.len() {
+            self.remove_closed(open);
+        }
         self.changes += 1;
     }
 
@@ -80,13 +86,24 @@ impl FeeTrend {
         let samples = &mut hours.newest_first;
         samples.reverse();
         let start = samples.first().map_or(0, Sample::hour);
-        let known = self.closed.get(&(Period::Week, start)).map_or(0, |hour| hour.blocks);
+        let known = self.closed_blocks(start);
         let is_complete = known > 0 && start < hours.complete_until;
-        if !is_complete && usize::try_from(known).is_ok_and(|known| known < samples.len()) {
-            self.closed.retain(|_, bucket| bucket.start(HOUR) != start);
+        if start < self.open.start && !is_complete && known < samples.len() {
+            self.remove_closed(start);
             add_samples(&mut self.closed, &Period::ALL, samples);
             self.trim();
         }
         samples.clear();
+    }
+
+    /// Returns the number of blocks that the closed hour with this start has.
+    fn closed_blocks(&self, start: u32) -> usize {
+        let hour = self.closed.get(&(Period::Week, start));
+        hour.and_then(|hour| hour.blocks.try_into().ok()).unwrap_or_default()
+    }
+
+    /// Removes all closed buckets of the hour with this start.
+    fn remove_closed(&mut self, start: u32) {
+        self.closed.retain(|_, bucket| bucket.start(HOUR) != start);
     }
 }

@@ -370,6 +370,20 @@ proptest! {
 }
 
 #[test]
+fn a_refill_that_fails_takes_no_minute_away() {
+    let mut started =
+        restored(&trend((0..5).map(|minute| sample(minute.into(), START + minute * 60, 7))));
+    (0..9)
+        .for_each(|second| started.add(sample(u64::from(second) + 100, START + 1200 + second, 7)));
+    let now = started.newest_time.into();
+    let before = started.buckets(Period::Hour, now);
+    let mut hours = started.known_hours();
+    started.start_refill(&mut hours, 100, 0);
+    started.finish_refill(hours);
+    assert_eq!(started.buckets(Period::Hour, now), before);
+}
+
+#[test]
 fn the_bucket_with_more_blocks_of_a_span_counts() {
     let blocks: Vec<_> =
         (0..200_u32).map(|index| sample(index.into(), START + index * 60, 7)).collect();
