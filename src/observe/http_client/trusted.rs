@@ -24,7 +24,7 @@ pub(super) fn tls_config(trusted: &[CertificateDer<'static>]) -> ClientConfig {
     let _ = ring::default_provider().install_default();
     let builder = ClientConfig::builder();
     let provider = Arc::clone(builder.crypto_provider());
-    match Verifier::new_with_extra_roots(trusted.iter().cloned(), provider) {
+    let mut config = match Verifier::new_with_extra_roots(trusted.iter().cloned(), provider) {
         Ok(roots) => {
             let verifier = Arc::new(TrustedVerifier { roots, trusted: trusted.to_vec() });
             // Its name warns of verifiers that check less.
@@ -32,7 +32,10 @@ pub(super) fn tls_config(trusted: &[CertificateDer<'static>]) -> ClientConfig {
         }
         // A system without certificates, such as an empty container. Nodes without TLS need none; others are refused.
         Err(_) => builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
-    }
+    };
+    // A server that also speaks HTTP/2 may refuse a client that names no version.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config
 }
 
 /// Returns true if the only fault of a certificate is that it is marked as a CA. The verifier checks the dates before.
