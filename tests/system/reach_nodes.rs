@@ -55,7 +55,10 @@ impl ForwardProxy {
 async fn tunnel(client: TcpStream, node: Option<SocketAddr>, seen: Arc<Mutex<Vec<String>>>) {
     let mut client = BufReader::new(client);
     let (mut first, mut line) = (String::new(), String::new());
-    client.read_line(&mut first).await.unwrap();
+    // A command that has its answer closes connections over which it has not asked yet.
+    if client.read_line(&mut first).await.unwrap() == 0 {
+        return;
+    }
     while client.read_line(&mut line).await.unwrap() > 2 {
         line.clear();
     }

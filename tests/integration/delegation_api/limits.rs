@@ -125,3 +125,40 @@ async fn chain_serves_every_look_up_beyond_the_api_limit() {
     assert_eq!((from_api, api.request_count()), (25, 25));
     assert_eq!((from_chain, harness.reads()), (75, 75));
 }
+
+#[tokio::test]
+async fn concurrent_list_directions_are_coalesced() {
+    let (api, harness) = Harness::with_api("api", "cache_ttl = \"0s\"").await;
+    let to = format!("{{\"from\":\"{HOT}\",\"to\":\"{VAULT}\"}}");
+    let from = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\"}}");
+    api.set_response(VAULT, format!("[{to},{from}]"));
+    api.hold(VAULT);
+    let paths =
+        ["", "?direction=incoming", "?direction=outgoing", "?direction=incoming&chainId=0x7e4"];
+    let paths = paths.map(|query| format!("/registry/v2/{VAULT}{query}"));
+    let expected = [&format!("{to},{from}"), &to, &from, &to];
+    assert_eq!(
+        send_concurrently(&harness, &api, &paths).await,
+        expected.map(|members| (200, format!("[{members}]")))
+    );
+    assert_eq!(api.request_count(), 1);
+}
+
+#[tokio::test]
+async fn cached_responses_are_served_while_the_api_is_paused() {
+    let more = "timeout = \"500ms\"\ncache_ttl = \"1h\"";
+    let (api, harness) = Harness::with_api("api-then-chain", more).await;
+    api.set_response("check/all", "false");
+    assert_eq!(source(&harness.get(&check(1)).await), "api");
+    api.hold("check/all");
+    let response = harness.get(&check(2)).await;
+    assert_eq!((source(&response), response.text()), ("chain", "true"));
+    api.release();
+    for number in [3, 4] {
+        let cached = harness.get(&check(1)).await;
+        assert_eq!((source(&cached), cached.text()), ("api", "false"));
+        let response = harness.get(&check(number)).await;
+        assert_eq!((source(&response), response.text()), ("chain", "true"));
+    }
+    assert_eq!(api.request_count(), 2);
+}
