@@ -1,4 +1,4 @@
-//! What an upstream claims against the published head.
+//! Claims of upstreams that contradict the published head.
 
 use std::time::Duration;
 
