@@ -14,12 +14,15 @@ use crate::test_server::{Response, wait_for};
 const SECRETS: [&str; 2] = ["canary", "y2fuyxj5lxvzzxi6y2fuyxj5lxbhc3n3b3jk"];
 
 /// The decompressed size of the bomb.
-const BOMB: usize = 64 << 20;
+const BOMB: usize = 128 << 20;
 
 /// Returns what a node does on each connection, and the outcome of attempts at it.
 fn faults() -> Vec<(&'static str, Vec<Step>)> {
     let read_and = |steps: &[Step]| [&[Step::ReadRequest], steps].concat();
-    let respond = |status, headers, body: &[u8]| respond_with(response(status, headers, body));
+    // A connection that stayed open would answer no further call.
+    let respond = |status, headers, body: &[u8]| {
+        [respond_with(response(status, headers, body)), vec![Step::Close]].concat()
+    };
     let page = format!("<html>no /canary-path\x1b[31m\r\n{}</html>", "~".repeat(1000));
     let bomb = gzip(&vec![b' '; BOMB]);
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -69,8 +72,8 @@ async fn a_fault_has_its_reason_no_price_and_no_effect_on_the_next_url_or_chain(
         let more = if key.starts_with("only") { &[][..] } else { &[&healthy] };
         write!(
             config,
-            "[chains.{key}]\nchain_id = {id}\nrpc_urls = {:?}\nblock_time = \"100ms\"\n\
-             max_age = \"3s\"\nstall_after = \"0s\"\npricing.ask_interval = 0\n",
+            "[chains.{key}]\nchain_id = {id}\nrpc_urls = {:?}\nblock_time = \"3s\"\n\
+             stall_after = \"0s\"\npricing.ask_interval = 0\n",
             [faulty, more].concat(),
         )
         .unwrap();
