@@ -831,6 +831,8 @@ export interface components {
              */
             tips_decide: boolean | null;
             tiers: components["schemas"]["TierScores"];
+            /** @description How often base fees of `hold` held, since the start. */
+            holds: components["schemas"]["HoldScore"][];
         };
         /** @description The suggestions that are graded: one per newest block, at least the last 100 and at most the last 1,000. */
         ScoreWindow: {
