@@ -69,7 +69,7 @@ impl HoldRecord {
                     promise.highest = promise.highest.max(block.base_fee);
                 }
             }
-            if let Some(bounds) = bounds(time, publication).filter(|_| is_due) {
+            if is_due && let Some(bounds) = bounds(time, publication) {
                 let head = self.newest_block;
                 record.open.push_back(Promise { made_at: now, head, bounds, highest: 0 });
             }
