@@ -1,4 +1,4 @@
-//! Whether base fees that were said to hold for a time did: those of `hold` on `/fees` and `/cost`.
+//! The score of base fees that were said to hold for a time: those of `hold` on `/fees` and `/cost`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
