@@ -15,7 +15,7 @@ pub(crate) const MAX_TIME: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
     /// Whole seconds above 0.
-    time: Duration,
+    pub(crate) time: Duration,
     pub(crate) share: Target,
 }
 

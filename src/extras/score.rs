@@ -9,6 +9,7 @@
 
 mod gauges;
 mod grade;
+mod holds;
 mod metrics;
 mod routes;
 mod state;
@@ -27,6 +28,7 @@ use crate::assembly::{Assembly, Extra};
 use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards, Strategy};
 use crate::store::StoredChain;
 use grade::{Grade, GradingBlock, Quote, grade};
+use holds::HoldRecord;
 use metrics::ScoreMetrics;
 use state::Scores;
 use totals::Totals;
@@ -88,6 +90,7 @@ pub(crate) struct Scorer {
     graded: GradedHeads,
     /// Counts over final grades since the start.
     totals: Totals,
+    holds: HoldRecord,
 }
 
 /// Known block and quote of one block number.
@@ -139,6 +142,7 @@ impl Scorer {
             open: VecDeque::new(),
             graded: GradedHeads(VecDeque::with_capacity(MAX_QUOTES)),
             totals: Totals::default(),
+            holds: HoldRecord::default(),
         }
     }
 

@@ -524,6 +524,23 @@ export interface components {
             /** @enum {string} */
             status: "live" | "ready";
         };
+        /** @description Base fees that were said to hold for a time in a share of cases. */
+        HoldScore: {
+            /** Format: int64 */
+            seconds: number;
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            probability: number;
+            /**
+             * Format: double
+             * @description Share of the promises that no later block broke; `null` before 100 were judged.
+             */
+            kept: number | null;
+            /** Format: int32 */
+            judged: number;
+        };
         /** @description Fees for a horizon and a probability. Under legacy pricing both are the gas price. */
         HorizonCell: {
             /** @description Number of next blocks of which one includes a transaction with these fees. */
@@ -831,6 +848,8 @@ export interface components {
              */
             tips_decide: boolean | null;
             tiers: components["schemas"]["TierScores"];
+            /** @description How often base fees of `hold` held, since the start. */
+            holds: components["schemas"]["HoldScore"][];
         };
         /** @description The suggestions that are graded: one per newest block, at least the last 100 and at most the last 1,000. */
         ScoreWindow: {

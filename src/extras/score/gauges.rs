@@ -2,7 +2,7 @@
 
 use super::DISTANCES;
 use super::metrics::{
-    ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, PercentileLabels,
+    ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, HoldLabels, PercentileLabels,
     PercentileOutcomeLabels, ScoreMetrics, StatisticLabels,
 };
 use super::state::Scores;
@@ -22,6 +22,13 @@ pub(super) fn update(metrics: &ScoreMetrics, scores: &Scores) {
         let graded = scores.scorer(chain).lock();
         let (score, totals) = (graded.score(clock::now()), graded.totals);
         let percentiles = graded.percentiles.clone();
+        for (seconds, probability, counts) in graded.holds.totals() {
+            for (outcome, total) in OUTCOMES.into_iter().zip(counts) {
+                let (chain, probability) = (key.clone(), probability.to_string());
+                let labels = HoldLabels { chain, seconds, probability, outcome };
+                advance_to(&metrics.score_holds_total.get_or_create(&labels), total.into());
+            }
+        }
         drop(graded);
         let labels = ChainLabels { chain: key.clone() };
         metrics.score_heads.get_or_create(&labels).set(to_f64(score.window.heads));

@@ -34,6 +34,8 @@ metric_set! {
         /// Suggestions whose tip could not be judged, by reason: no_rewards, gap (the next block was never seen), or no_quote
         /// (blocks at which nothing was suggested); counted when 25 blocks deep
         score_unjudged_total: Family<ChainReasonLabels, Counter>,
+        /// Base fees that were said to hold for so many seconds with a probability, by whether later blocks kept them
+        score_holds_total: Family<HoldLabels, Counter>,
     }
 }
 
@@ -43,5 +45,6 @@ labels! {
     PercentileLabels { chain: String, tier: &'static str, percentile: String }
     PercentileOutcomeLabels { chain: String, tier: &'static str, percentile: String, outcome: &'static str }
     StatisticLabels { chain: String, tier: &'static str, statistic: &'static str }
+    HoldLabels { chain: String, seconds: u64, probability: String, outcome: &'static str }
     ChainReasonLabels { chain: String, reason: &'static str }
 }

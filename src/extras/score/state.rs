@@ -38,8 +38,10 @@ impl Scores {
 /// Grades what is published.
 impl PublishObserver for Arc<Mutex<Scorer>> {
     fn published(&mut self, publication: &Publication<'_>) {
-        let market = &publication.snapshot.market;
-        self.lock().record(publication.history, market, clock::now());
+        let (market, now) = (&publication.snapshot.market, clock::now());
+        let mut scorer = self.lock();
+        scorer.record(publication.history, market, now);
+        scorer.holds.record(publication, now);
     }
 
     fn rewards_read(&mut self, reading: &FeeHistory, _: &RecentBlocks) {

@@ -29,6 +29,20 @@ pub(super) struct Score {
     #[schema(required)]
     pub(super) tips_decide: Option<bool>,
     pub(super) tiers: TierScores,
+    /// How often base fees of `hold` held, since the start.
+    pub(super) holds: Vec<HoldScore>,
+}
+
+/// Base fees that were said to hold for a time in a share of cases.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HoldScore {
+    seconds: u64,
+    /// From 0 to 1.
+    probability: f64,
+    /// Share of the promises that no later block broke; `null` before 100 were judged.
+    #[schema(required)]
+    kept: Option<f64>,
+    judged: u32,
 }
 
 /// The suggestions that are graded: one per newest block, at least the last 100 and at most the last 1,000.
@@ -149,7 +163,17 @@ impl Scorer {
                 medium: tier(TierName::Medium, |tiers| tiers[0], &totals.tiers[0]),
                 high: tier(TierName::High, |tiers| tiers[1], &totals.tiers[1]),
             },
+            holds: self.holds.totals().map(HoldScore::new).collect(),
         }
+    }
+}
+
+impl HoldScore {
+    fn new((seconds, probability, outcomes): (u64, f64, Outcomes)) -> Self {
+        let share = share(outcomes);
+        let judged = share.map_or(0, |share| share.total);
+        let kept = share.filter(|_| judged >= 100).map(Share::value);
+        Self { seconds, probability, kept, judged }
     }
 }
 

@@ -1,0 +1,143 @@
+//! The score of base fees that were said to hold for a time: those of `hold` on `/fees` and `/cost`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::totals::Outcomes;
+use crate::api::hold::Hold;
+use crate::fees::{BaseFeeStep, Target};
+use crate::store::Publication;
+
+/// Seconds for which a base fee is said to hold.
+pub(super) const TIMES: [u64; 3] = [15, 30, 60];
+
+/// Shares of cases in which it should.
+pub(super) const SHARES: [f64; 3] = [0.95, 0.99, 0.999];
+
+/// Promises of one chain. A promise is made each 5 s, or at each longer block, so that their number is bounded.
+#[derive(Debug, Default)]
+pub(super) struct HoldRecord {
+    newest_block: u64,
+    last_made_at: Option<Instant>,
+    /// In the order of [`TIMES`].
+    times: [TimeRecord; TIMES.len()],
+}
+
+/// Promises for one time.
+#[derive(Debug, Default)]
+struct TimeRecord {
+    /// Oldest first.
+    open: VecDeque<Promise>,
+    /// Broken and kept promises since the start, in the order of [`SHARES`].
+    totals: [Outcomes; SHARES.len()],
+}
+
+/// Base fees in wei that a head promises.
+#[derive(Debug)]
+struct Promise {
+    made_at: Instant,
+    head: u64,
+    /// In the order of [`SHARES`].
+    bounds: [u128; SHARES.len()],
+    /// Highest base fee after the head so far.
+    highest: u128,
+}
+
+impl HoldRecord {
+    /// Judges the promises whose time is over, and makes new ones. Blocks that came after the time do not count. After a gap
+    /// the open promises are forgotten.
+    pub(super) fn record(&mut self, publication: &Publication<'_>, now: Instant) {
+        let history = publication.history;
+        let is_gap = history.oldest_block() > self.newest_block.saturating_add(1);
+        self.newest_block = history.newest_block();
+        let age = |at: Instant| now.saturating_duration_since(at);
+        let is_due = self.last_made_at.is_none_or(|at| age(at) >= BaseFeeStep::TIME);
+        if is_due {
+            self.last_made_at = Some(now);
+        }
+        for (seconds, record) in TIMES.into_iter().zip(&mut self.times) {
+            let time = Duration::from_secs(seconds);
+            while let Some(promise) =
+                record.open.pop_front_if(|it| is_gap || age(it.made_at) > time)
+            {
+                if !is_gap {
+                    record.count(&promise);
+                }
+            }
+            for (number, block) in (history.oldest_block()..).zip(history.blocks()) {
+                for promise in record.open.iter_mut().filter(|it| it.head < number) {
+                    promise.highest = promise.highest.max(block.base_fee);
+                }
+            }
+            if is_due && let Some(bounds) = bounds(time, publication) {
+                let head = self.newest_block;
+                record.open.push_back(Promise { made_at: now, head, bounds, highest: 0 });
+            }
+        }
+    }
+
+    /// Returns time, share, and the counts of broken and kept promises, of each kind.
+    pub(super) fn totals(&self) -> impl Iterator<Item = (u64, f64, Outcomes)> {
+        TIMES.into_iter().zip(&self.times).flat_map(|(seconds, record)| {
+            SHARES.into_iter().zip(record.totals).map(move |(share, it)| (seconds, share, it))
+        })
+    }
+}
+
+impl TimeRecord {
+    fn count(&mut self, promise: &Promise) {
+        for ([broken, kept], bound) in self.totals.iter_mut().zip(promise.bounds) {
+            let count = if promise.highest <= bound { kept } else { broken };
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+/// Returns the base fee that holds for `time` in each share; `None`: pricing is legacy.
+fn bounds(time: Duration, publication: &Publication<'_>) -> Option<[u128; SHARES.len()]> {
+    let mut bounds = [0; SHARES.len()];
+    for (bound, share) in bounds.iter_mut().zip(SHARES) {
+        let hold = Hold { time, share: Target::new(share)? };
+        *bound =
+            hold.base_fee(publication.chain, publication.snapshot, publication.blocks)?.base_fee;
+    }
+    Some(bounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Accepted;
+    use crate::store::tests::{reply, store_with_chain};
+
+    const GWEI: u128 = 1_000_000_000;
+
+    #[test]
+    fn a_promise_is_kept_unless_a_block_within_its_time_has_more() {
+        let (_, chain, mut publisher) = store_with_chain("block_time = \"6s\"");
+        let (mut record, start) = (HoldRecord::default(), Instant::now());
+        let mut play = |number, base_fee, second| {
+            let (history, market) = reply(&chain.config().pricing, number, base_fee);
+            publisher.publish(Accepted::now(&history, market));
+            let (snapshot, history) = (&chain.newest_snapshot().unwrap(), &history);
+            chain.read_together(|blocks| {
+                let publication = Publication { chain: chain.config(), snapshot, history, blocks };
+                record.record(&publication, start + Duration::from_secs(second));
+            });
+            // Those at 95 %.
+            record.totals().step_by(3).map(|(_, _, counts)| counts).collect::<Vec<_>>()
+        };
+        // Full blocks raise 100 gwei to 143 in 15 s, 181 in 30 s, and at most 200.
+        play(10, 100 * GWEI, 0);
+        // Too soon for a promise of its own.
+        play(11, 100 * GWEI, 3);
+        assert_eq!(play(12, 160 * GWEI, 15), [[0, 0]; 3]);
+        // The block of second 16 is too late for the first of them.
+        assert_eq!(play(13, 190 * GWEI, 16), [[1, 0], [0, 0], [0, 0]]);
+        assert_eq!(play(14, 90 * GWEI, 31), [[1, 1], [1, 0], [0, 0]]);
+        let counts = play(15, 90 * GWEI, 61);
+        assert_eq!(counts, [[1, 2], [1, 1], [0, 1]]);
+        // After a gap nothing is judged.
+        assert_eq!(play(17, 90 * GWEI, 300), counts);
+    }
+}
