@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { known, market } from "./dashboard/fixtures.mjs";
-import { ACTIONS, TRANSFER, actionsOf, costOf, costView, dataFeeNote, feeName, isDataFee, maxSend } from "../../src/extras/pages/dashboard/costs.js";
+import { ACTIONS, TRANSFER, actionsOf, costOf, costView, dataFeeNote, feeName, isDataFee } from "../../src/extras/pages/dashboard/costs.js";
 import { sortRows } from "../../src/extras/pages/dashboard/sorting.js";
 import { isFees, tierFees, waitText } from "../../src/extras/pages/dashboard/tiers.js";
 import { cheapHoursText, cheapQuarter } from "../../src/extras/pages/dashboard/trend.js";
@@ -87,20 +87,7 @@ test("a transfer has the gas that the node estimates, and usual gas is shown onl
         [6, "21,000", "The node estimates the gas of the transfer; the others have what they usually need."]);
     assert.deepEqual(shown(null), [6, "21,000", "The gas is what such transactions usually need."]);
     const dear = market(7, { transfer_gas: "108000" });
-    assert.equal(maxSend(dear, "low", 10n ** 18n), 10n ** 18n - 108_000n * 12_000_000_000n);
     assert.equal(actionsOf(dear).length, 1);
-});
-
-test("everything of a balance can be sent, except what the transfer may cost", () => {
-    const at = (observed_at) => rollup({ data_fee: { kind: "op-stack", observed_at }, observed_at: "2026-11-20T17:31:34Z" });
-    const balance = 10n ** 18n;
-    const { max } = costOf(at("2026-11-20T17:31:30Z"), "medium", TRANSFER);
-    assert.equal(maxSend(at("2026-11-20T17:31:30Z"), "medium", balance), balance - max);
-    assert.equal(maxSend(market(7), "low", balance), balance - 21_000n * 12_000_000_000n);
-    assert.equal(maxSend(market(7), "low", 5n), 0n);
-    // A minute is too old for the fee of L1, and without one nothing is certain.
-    assert.equal(maxSend(at("2026-11-20T17:30:33Z"), "medium", balance), undefined);
-    assert.equal(maxSend(market(7, { data_fee: null }), "medium", balance), undefined);
 });
 
 const rowOf = (key, changes = {}, more = {}) => ({ ...rowView(known({ key, name: key, market: market(7, changes) }), "live", 200), ...more });

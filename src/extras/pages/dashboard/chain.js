@@ -55,7 +55,7 @@ export class ChainPage {
         this.block = element("dd");
         this.next = element("dd");
         this.when = element("dl", { className: "when" }, pair("Block", this.block), pair("Next block", this.next));
-        this.costs = new Costs(announce);
+        this.costs = new Costs(actions);
         const urlOf = (tier) => (tier === "low" ? route("cost?gas=21000") : this.suggestionUrl);
         this.fees = new Fees(announce, (name) => snippets(urlOf(this.tier.value), this.tier.value, this.isLegacy)[name]);
         this.alert = new AlertForm(key, actions);

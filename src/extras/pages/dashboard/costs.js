@@ -43,8 +43,6 @@ export function transferOf(market) {
 // Kinds of data fees that are 0 or part of the gas, and those that depend on the size of transactions.
 const WITHOUT_DATA_FEE = ["none", "included"];
 const WITH_DATA_FEE = ["op-stack", "mantle"];
-// Maximum age of the data fee's parameters for sending a whole balance: the service's own.
-const MAX_AGE_TO_SEND_MS = 60_000;
 
 /** Returns the name of a transaction's data fee in `dataFees` of a market. */
 export function feeName({ gas, bytes }) {
@@ -120,15 +118,4 @@ export function dataFeeNote({ data_fee: fee, data_fee_reason: reason }) {
 /** Returns true if the chain has a data fee that depends on the size of transactions. */
 export function hasDataFee({ data_fee: fee }) {
     return WITH_DATA_FEE.includes(fee?.kind);
-}
-
-/**
- * Returns what can be sent of a balance, in wei, if the rest has to pay for the transfer; `undefined` if that is not known
- * well enough.
- */
-export function maxSend(market, tier, balance) {
-    const { max, isPartial } = costOf(market, tier, transferOf(market));
-    const readAt = Date.parse(market.data_fee?.observed_at ?? market.observed_at);
-    if (isPartial || !(Date.parse(market.observed_at) - readAt <= MAX_AGE_TO_SEND_MS)) return undefined;
-    return balance > max ? balance - max : 0n;
 }

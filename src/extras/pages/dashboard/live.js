@@ -1,7 +1,6 @@
 // Receives updates from the service: a stream with the events of all chains, polls of the list of chains for changes
 // without an event, and fee markets, trends and scores on request. Has no access to the page.
 
-import { isDataFee } from "./costs.js";
 import {
     connectionState,
     isHistory,
@@ -154,10 +153,11 @@ export class LiveUpdates {
         return status === 200 && isFees(json) ? json : undefined;
     }
 
-    /** Requests the data fee of a transaction. Returns `undefined` if it is not known. */
-    async requestDataFee(key, { gas, bytes }) {
-        const { json } = await this.#get(`v1/${encodeURIComponent(key)}/cost?gas=${gas}&bytes=${bytes}`);
-        return isDataFee(json?.data_fee) ? json.data_fee : undefined;
+    /** Requests the cost of a transaction. Returns `undefined` if it is not known. */
+    async requestCost(key, { gas, bytes, ...more }) {
+        const query = new URLSearchParams({ gas, bytes, ...more });
+        const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/cost?${query}`);
+        return status === 200 ? json : undefined;
     }
 
     /** Requests the trend of a chain's fees. Returns `undefined` if the service has none. */

@@ -1,7 +1,7 @@
 // The dashboard: a table of all chains and a page for each of them, updated by live.js.
 
 import { ChainPage } from "./chain.js";
-import { feeName, hasDataFee, transferOf } from "./costs.js";
+import { feeName, hasDataFee, isDataFee, transferOf } from "./costs.js";
 import { setText } from "./dom.js";
 import { announcementText, bannerText } from "./format.js";
 import { Favicon } from "./favicon.js";
@@ -252,12 +252,13 @@ function requestDataFees(entry, orders) {
 
 async function requestDataFee(entry, order, name) {
     const asked = live;
-    const fee = await asked.requestDataFee(entry.chain.key, order);
+    const { gas, bytes } = order;
+    const fee = (await asked.requestCost(entry.chain.key, { gas, bytes }))?.data_fee;
     if (asked.isStopped) {
         delete entry.dataFeesReadAt[name];
         return;
     }
-    entry.chain = { ...entry.chain, dataFees: { ...entry.chain.dataFees, [name]: fee } };
+    entry.chain = { ...entry.chain, dataFees: { ...entry.chain.dataFees, [name]: isDataFee(fee) ? fee : undefined } };
     tableShownAt = -Infinity;
     queueRender();
 }
@@ -351,7 +352,8 @@ function openPage({ chain: { key, id } }, isOnly, wanted) {
         showAddress();
         render();
     };
-    const actions = { announce, alerts, onTier: onChoice, onPeriod: onChoice, onTrend };
+    const requestCost = (order) => live?.requestCost(key, order);
+    const actions = { announce, alerts, requestCost, onTier: onChoice, onPeriod: onChoice, onTrend };
     const page = new ChainPage({ key, id, base, isOnly, hasWeek: "week" in place.dataset }, wanted, actions);
     return Object.assign(page, { chainId: id, isOnly });
 }

@@ -1,9 +1,9 @@
 // What transactions cost, and what can be sent of a balance.
 
-import { exactCoins, parseCoins, parseGas } from "./amounts.js";
+import { exactCoins, gwei, isWei, parseCoins, parseGas } from "./amounts.js";
 import { costTitle } from "./cards.js";
 import { CopyButton } from "./copy.js";
-import { TRANSFER, actionsOf, costView, hasDataFee, maxSend } from "./costs.js";
+import { TRANSFER, actionsOf, costView, hasDataFee, transferOf } from "./costs.js";
 import { element, setText, setTitle } from "./dom.js";
 import { recall, remember } from "./store.js";
 
@@ -12,7 +12,7 @@ const inputs = { gas: recall("gas", "100,000"), bytes: "120", balance: "" };
 
 /** Costs of common transactions, of one with the reader's gas limit, and of sending everything. */
 export class Costs {
-    constructor(announce) {
+    constructor(actions) {
         this.rows = element("tbody");
         /** @type {CostCells[]} */
         this.actions = [];
@@ -30,7 +30,7 @@ export class Costs {
             element("th", { scope: "col", className }, text));
         this.table = element("table", {},
             element("thead", {}, element("tr", {}, ...heads)), this.rows, element("tbody", {}, own));
-        this.send = new SendAll(announce, this.#input("balance", { id: "balance", inputMode: "decimal" }));
+        this.send = new SendAll(actions, this.#input("balance", { id: "balance", inputMode: "decimal" }));
         this.node = element("section", { className: "costs" },
             element("h3", {}, "What it costs"), this.table, this.problem, this.note, this.send.node);
     }
@@ -107,10 +107,14 @@ class CostCells {
     }
 }
 
-/** Amount that can be sent of a balance, if the rest has to pay for the transfer. */
+// The max fee of a transfer of everything covers the base fee for so long, with this probability.
+const HOLD = { hold: "30s", probability: 0.999 };
+
+/** Amount that can be sent of a balance, if the rest has to pay for the transfer. The service computes it. */
 class SendAll {
-    constructor(announce, balance) {
+    constructor({ announce, requestCost }, balance) {
         this.balance = balance;
+        this.requestCost = requestCost;
         this.currency = element("span");
         this.amount = element("b", { className: "sendable" });
         this.word = element("p", { className: "word" });
@@ -127,26 +131,46 @@ class SendAll {
         this.refresh();
     }
 
-    refresh() {
-        const { market, tier, currency } = this.shown;
-        const isTyped = this.balance.value.trim() !== "";
+    /** Asks the service once for each balance at each block. What it said for the balance before stays until it answers. */
+    async refresh() {
+        const { market } = this.shown;
         const balance = parseCoins(this.balance.value);
-        const left = market && balance !== undefined ? maxSend(market, tier, balance) : undefined;
+        const order = market && balance !== undefined ? { ...transferOf(market), balance, ...HOLD } : undefined;
+        const asked = order && `${balance} at ${market.newest_block}`;
+        if (this.cost?.balance !== balance) this.cost = undefined;
+        this.#render(balance);
+        if (asked === this.asked) return;
+        this.asked = asked;
+        const tiers = order && (await this.requestCost(order))?.tiers;
+        if (asked !== this.asked) return;
+        this.cost = tiers && { balance, tiers };
+        this.#render(balance);
+    }
+
+    #render(balance) {
+        const { market, tier, currency } = this.shown;
+        const fees = market && this.cost?.tiers[tier];
+        const isKnown = isWei(fees?.max_send) && isWei(fees.max_fee_per_gas) && isWei(fees.max_priority_fee_per_gas);
+        const left = isKnown ? BigInt(fees.max_send) : 0n;
+        const isTyped = this.balance.value.trim() !== "";
         this.balance.setAttribute("aria-invalid", String(isTyped && balance === undefined));
-        this.answer.hidden = left === undefined || left === 0n;
+        this.answer.hidden = left === 0n;
         if (left) {
             const text = exactCoins(left, currency);
             setText(this.amount, text);
             this.copy.show(() => text.split(" ")[0], " that can be sent", text);
         }
-        setText(this.word, isTyped ? sendWord(balance, market, left) : "");
+        setText(this.word, isTyped ? sendWord(balance, market, isKnown ? fees : undefined) : "");
     }
 }
 
-function sendWord(balance, market, left) {
+function sendWord(balance, market, fees) {
     if (balance === undefined) return "Type your balance in coins, such as 1.5.";
     if (!market) return "Not known without a current price.";
-    if (left === undefined) return "Not known while the chain’s fee for data is not.";
-    if (left === 0n) return "The balance is not enough for a transfer at this max fee.";
-    return "The rest pays for the transfer, at most at the max fee. Send it soon, with the fees that this page shows.";
+    if (!fees) return "Not known right now.";
+    if (fees.max_send === "0") return "The balance is not enough for a transfer at this max fee.";
+    const [max, tip] = [fees.max_fee_per_gas, fees.max_priority_fee_per_gas].map((wei) => `${gwei(BigInt(wei))} gwei`);
+    if (market.suggestion.type === "legacy") return `The rest pays for the transfer at a gas price of ${max}.`;
+    return `The rest pays for the transfer with a max fee of ${max} and a priority fee of ${tip}. `
+        + "It covers the base fee for 30 s in 999 of 1,000 cases.";
 }
