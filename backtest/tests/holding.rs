@@ -217,3 +217,39 @@ fn max_fees_hold_about_as_often_as_they_promise_for_a_minute() {
     }
     println!("{table}");
 }
+
+/// The table of docs/cost.md: `cargo test --test holding everything -- --nocapture`.
+#[test]
+fn everything_that_is_sent_is_valid_when_it_arrives() {
+    const SENDS: u64 = 1000;
+    let pricing = network_pricing();
+    let mut table =
+        String::from("chain, valid %, left behind % of the fee, with twice the base fee\n");
+    for series in all_series() {
+        let block_time = Duration::from_secs(series.block_time as u64);
+        let last = series.base_fees.len() - 30 / series.block_time - 2;
+        let (mut valid, mut left) = (0, [0; 2]);
+        for send in 0..SENDS {
+            // It is signed at a head, and arrives 5 to 30 s later. Multiplication with these primes spreads both.
+            let mined = KNOWN_BLOCKS + (send * 7919) as usize % (last - KNOWN_BLOCKS);
+            let seconds = 5 + (send * 104_729) as usize % 26;
+            let market = market(&series, mined, &pricing);
+            let (steps, time) = (series.steps(mined), Duration::from_secs(30));
+            let held =
+                HeldBaseFee::new(&market, &steps, block_time, time, Target::new(0.999).unwrap());
+            let base_fee: u128 = series.base_fees[mined + seconds / series.block_time].into();
+            let tip = market.suggestion.tiers.medium.max_priority_fee_per_gas;
+            valid += u32::from(base_fee + tip <= held.with_tip(tip).max_fee_per_gas);
+            for (left, max) in
+                left.iter_mut().zip([held.base_fee, 2 * market.newest_known_base_fee])
+            {
+                *left += max.saturating_sub(base_fee) * 1000 / (base_fee + tip);
+            }
+        }
+        let left = left.map(|thousandths| f64::from(thousandths as u32) / 10.0 / SENDS as f64);
+        let valid = f64::from(valid) / 10.0;
+        let _ = writeln!(table, "{}, {valid}, {:.1}, {:.1}", series.name, left[0], left[1]);
+        assert!(valid >= 95.0 && left[0] <= left[1] / 2.0, "{table}");
+    }
+    println!("{table}");
+}
