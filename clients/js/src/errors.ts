@@ -34,24 +34,6 @@ export class GasSuggestionError extends Error {
   }
 }
 
-/** Returns the error of a response that is not 2xx. */
-export async function errorOf(response: Response, chain: string): Promise<GasSuggestionError> {
-  const { status } = response
-  const text = await response.text()
-  try {
-    const { code, detail } = JSON.parse(text)
-    if (typeof code === 'string') {
-      let message = `${status} ${code}: ${detail}`
-      if (code === 'unknown_chain') message += ` (chain: \`${chain}\`)`
-      if (code === 'not_found') message += '; is `url` the base of the service, without /v1?'
-      return new GasSuggestionError(code as GasSuggestionErrorCode, message, status)
-    }
-  } catch {
-    // Not JSON: a proxy responded.
-  }
-  return new GasSuggestionError('invalid_response', `${status}: ${text}`, status)
-}
-
 /** Returns the error for anything that a request throws. */
 export function asError(thrown: unknown): GasSuggestionError {
   if (thrown instanceof GasSuggestionError) return thrown
