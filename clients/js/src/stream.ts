@@ -59,12 +59,11 @@ export function follow<Value>({ base, chain, fetch, load, parse, show, fail }: S
     if (isBusy || isHidden()) return
     isBusy = true
     clearTimeout(timer)
-    const before = newest
     try {
       const value = await load()
       loaded = value.block
-      // An event that came meanwhile may be newer.
-      if (newest === before || loaded >= newest!.block) deliver(value)
+      // An event that came before may be newer.
+      if (!newest || loaded >= newest.block) deliver(value)
       if (!id) {
         id = value.chainId
         const event = membership.last.get(id)

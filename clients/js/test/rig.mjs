@@ -4,11 +4,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
+
+import { atEnd, serve, stopServers } from "./server.mjs";
+export { atEnd, serve };
 
 export const { CLIENT: client, BINARY: binary, ANVIL: anvilPath } = process.env;
 export const repository = join(client, "../..");
@@ -23,14 +25,8 @@ export const { launch, until } = await shared("browser.mjs");
 /** A folder for the configurations of services. */
 export const folder = mkdtempSync(join(tmpdir(), "gas-suggestion-client-"));
 
-// Functions that end what a test has started, also if it fails.
-const cleanups = new Set();
-/** Calls `stop` at the end of the tests. */
-export function atEnd(stop) {
-    cleanups.add(stop);
-}
 export async function stopAll() {
-    await Promise.all([...cleanups].map((stop) => stop()));
+    await stopServers();
     await services.stopAll();
     rmSync(folder, { recursive: true, force: true });
 }
@@ -74,19 +70,6 @@ export async function startAnvil(chainId, ...more) {
 /** Returns the section of a chain with short blocks. */
 export function chainSection(key, id, url, more = "") {
     return `[chains.${key}]\nchain_id = ${id}\nrpc_urls = ["${url}"]\nblock_time = "250ms"\nstall_after = "0s"\n${more}\n`;
-}
-
-/** Starts a server that `respond` handles; returns its URL and a function that stops it. */
-export async function serve(respond) {
-    const server = createServer(respond);
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const stop = () => {
-        server.closeAllConnections();
-        server.close();
-    };
-    atEnd(stop);
-    return { url: `http://127.0.0.1:${server.address().port}`, stop };
 }
 
 /** A URL at which nothing listens. */
