@@ -59,11 +59,12 @@ export function follow<Value>({ base, chain, fetch, load, parse, show, fail }: S
     if (isBusy || isHidden()) return
     isBusy = true
     clearTimeout(timer)
+    const before = newest
     try {
       const value = await load()
       loaded = value.block
-      // An event that came before may be newer.
-      if (!newest || loaded >= newest.block) deliver(value)
+      // An event may have a newer one.
+      if (!parse || !newest || loaded >= newest.block) deliver(value)
       if (!id) {
         id = value.chainId
         const event = membership.last.get(id)
@@ -75,7 +76,8 @@ export function follow<Value>({ base, chain, fetch, load, parse, show, fail }: S
     if (isOver) return
     timer = setTimeout(() => {
       isBusy = false
-      if (isDue || (!parse && newest && newest.block > loaded)) void refresh()
+      const isNewer = newest !== before && newest!.block > loaded
+      if (isDue || (!parse && isNewer)) void refresh()
       else wait()
     }, MIN_PAUSE_MS)
   }

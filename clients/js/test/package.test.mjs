@@ -13,7 +13,7 @@ import { build } from "esbuild";
 
 import { binary, client, installed, repository } from "./rig.mjs";
 
-const MAX_CORE_BYTES = 4000;
+const MAX_CORE_BYTES = 5 * 1024;
 const here = fileURLToPath(installed);
 const dist = join(here, "node_modules/gas-suggestion/dist");
 
@@ -28,7 +28,7 @@ async function bundled(contents) {
     return gzipSync(bytes).length;
 }
 
-test("the core has at most 4 KB, minified and compressed", async () => {
+test("the core has at most 5 KB, minified and compressed", async () => {
     for (const name of ["", "/cost", "/viem", "/ethers", "/react"]) {
         console.log(`gas-suggestion${name}: ${await bundled(`export * from "gas-suggestion${name}"`)} bytes`);
     }
