@@ -14,7 +14,7 @@ export interface StreamEvent {
   isLive: boolean
 }
 
-/** What a page with the stream passes on, to its own readers and to other pages. */
+/** Message of the page with the stream to its own readers and to other pages. */
 export interface Message {
   events?: StreamEvent[]
   /** True when the status of a chain has changed. It has the key of the chain, which most readers do not know. */
