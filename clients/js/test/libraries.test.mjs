@@ -43,9 +43,9 @@ after(stopAll);
 // Writes the block of the README with these addresses as a module that exports `names`, and imports it.
 let count = 0;
 async function readme(heading, names, { url = service.url, node = anvil.url, network = "'ethereum', 1" } = {}) {
-    const text = readmeBlock(heading, "js")
-        .replaceAll("http://localhost:8080", url).replaceAll("http://localhost:8545", node)
-        .replaceAll("'ethereum', 1", network);
+    const text = readmeBlock(heading, {
+        "http://localhost:8080": url, "http://localhost:8545": node, "'ethereum', 1": network,
+    });
     const file = new URL(`block-${(count += 1)}.mjs`, folderUrl);
     writeFileSync(file, `${text}\nexport { ${names} }\n`);
     return import(file);

@@ -67,7 +67,7 @@ test("the React hook follows the stream through a restart of the service", async
     const chain = nodes.chain(2020);
     const config = chainSection("ethereum", 2020, nodes.url(2020));
     const first = await Service.start({ binary, folder, config });
-    const component = readmeBlock("React", "jsx").replaceAll("http://localhost:8080", first.url);
+    const component = readmeBlock("React", { "http://localhost:8080": first.url });
     await bundle("hook", `${component}
         import { createRoot } from 'react-dom/client'
         import { useSuggestion } from 'gas-suggestion/react'
@@ -304,12 +304,12 @@ async function market(...more) {
 
 test("the wagmi app sends the suggestion, whatever the wallet", async () => {
     const { anvil, service, gas } = await market();
-    for (const name of ["config.js", "use-suggested-send.js", "app.jsx"]) {
+    for (const name of ["config.ts", "use-suggested-send.ts", "app.tsx"]) {
         const source = readFileSync(example(`wagmi/${name}`), "utf8");
         const text = source.replaceAll("http://localhost:8080", service.url).replaceAll("http://localhost:8545", anvil.url);
         writeFileSync(join(here, name), text);
     }
-    await bundle("wagmi", "import './app.jsx'");
+    await bundle("wagmi", "import './app'");
     // The wallet is the node. It would set its own fees.
     const wallet = (node) => {
         globalThis.ethereum = {

@@ -9,6 +9,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
+import { transformSync } from "esbuild";
+
 import { atEnd, serve, stopServers } from "./server.mjs";
 export { atEnd, serve };
 
@@ -31,12 +33,21 @@ export async function stopAll() {
     rmSync(folder, { recursive: true, force: true });
 }
 
-/** Returns the text of the only block in this language below this heading of the README. */
-export function readmeBlock(heading, language) {
-    const section = readFileSync(join(client, "README.md"), "utf8").split(`\n## ${heading}\n`)[1].split("\n## ")[0];
-    const blocks = [...section.matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter((block) => block[1] === language);
-    if (blocks.length !== 1) throw new Error(`${blocks.length} blocks below ${heading}`);
-    return blocks[0][2];
+/** Returns the TypeScript blocks of the README: their heading, language and text. */
+export function readmeBlocks() {
+    const sections = readFileSync(join(client, "README.md"), "utf8").split(/^## /m);
+    const blocks = (section) => [...section.matchAll(/^```(tsx?)\n(.*?)^```$/gms)];
+    return sections.flatMap((section) =>
+        blocks(section).map(([, language, text]) => ({ heading: section.split("\n", 1)[0], language, text })));
+}
+
+/** Returns the only TypeScript block below this heading of the README, with these replacements, as JavaScript. */
+export function readmeBlock(heading, replacements = {}) {
+    const [block, ...others] = readmeBlocks().filter((one) => one.heading === heading);
+    if (!block || others.length > 0) throw new Error(`${others.length} blocks too many below ${heading}`);
+    let { text } = block;
+    for (const [from, to] of Object.entries(replacements)) text = text.replaceAll(from, to);
+    return transformSync(text, { loader: block.language, jsx: "automatic", target: "es2022" }).code;
 }
 
 /** Starts anvil with this chain id and these arguments. */
