@@ -99,7 +99,8 @@ impl Workspace {
         for language in ["js", "ts"] {
             for block in blocks_in("docs/integrations.md", language) {
                 let name = block.text.lines().next().unwrap().strip_prefix("// ");
-                let name = name.unwrap_or_else(|| panic!("no name in the first line of {block:#?}"));
+                let name =
+                    name.unwrap_or_else(|| panic!("no name in the first line of {block:#?}"));
                 assert!(!workspace.folder.path().join(name).exists(), "two blocks are {name}");
                 workspace.write(name, &block.text);
                 if language == "ts" {

@@ -5,7 +5,7 @@ import type { components } from './schema.js'
  *
  * - `timeout`: no complete response within `timeout`
  * - `network_error`: no connection, or the stream ended
- * - `invalid_response`: the response is not from this service
+ * - `invalid_response`: the response is not from this service, a redirect, for another chain, or too long
  */
 export type GasSuggestionErrorCode =
   | components['schemas']['ProblemCode']

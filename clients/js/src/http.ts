@@ -50,8 +50,8 @@ async function errorOf(response: Response, chain: string): Promise<GasSuggestion
   } catch {
     // Not JSON: a proxy responded.
   }
-  // A browser hides the status of a redirect.
-  return new GasSuggestionError('invalid_response', `${status || 'redirect'}: ${text}`, status)
+  // A browser hides the status of a redirect: it is 0.
+  return new GasSuggestionError('invalid_response', `${status}: ${status < 400 ? 'a redirect' : text}`, status)
 }
 
 /** Returns the member `cache` of a request. Runtimes without a cache may reject it. */

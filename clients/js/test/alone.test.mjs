@@ -199,8 +199,7 @@ test("redirects are not followed", async () => {
             if (request.url === "/inside") return response.end('{"code":"secret","detail":"inside"}');
             return response.writeHead(status, { location: "/inside" }).end();
         });
-        assert.deepEqual([error.code, error.status, paths.length], ["invalid_response", status, 1]);
-        assert.ok(!error.message.includes("inside"), error.message);
+        assert.deepEqual([error.code, error.message, paths.length], ["invalid_response", `${status}: a redirect`, 1]);
     }
 });
 
