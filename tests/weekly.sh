@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-parts=(doc site supply_chain extras conformance generators replicas clients alloy web3 rust_client packages debian image benches sim)
+parts=(doc site supply_chain extras conformance generators replicas clients javascript alloy web3 rust_client packages debian image benches sim)
 doc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items; }
 site() { tests/site.sh; }
 supply_chain() { tests/supply-chain.sh && npm audit --omit=dev --prefix clients/js; }
@@ -17,6 +17,15 @@ generators() { tests/generators.sh; }
 replicas() { tests/replicas.sh; }
 # tests/run.sh has the oldest and the newest API of the verification service.
 clients() { cargo test --locked --test system -- verification_clients::hardhat_2; }
+# The npm package in other runtimes than that of tests/run.sh.
+javascript() {
+    local folder=$PWD/target/javascript
+    mkdir -p "$folder" && npm install --prefix "$folder" --no-audit --no-fund node@22.23.3 bun@1.4.5 deno@2.9.6 || return
+    local bin=$folder/node_modules/.bin
+    (cd clients/js && npm ci --ignore-scripts --no-audit --no-fund && npm run build &&
+        "$bin/node" --test test/alone.test.mjs test/stream.test.mjs &&
+        "$bin/bun" test/smoke.mjs && "$bin/deno" run --allow-all test/smoke.mjs)
+}
 alloy() { backtest/alloy.sh; }
 # The Python client, installed beside each major version of web3.py that it supports.
 web3() {

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::anvil::Anvil;
 use crate::client_package;
 use crate::deployment::text;
-use crate::fixtures::{quantity as number, wei};
+use crate::fixtures::{self, quantity as number, wei};
 use crate::process::Folder;
 use crate::programs;
 use crate::raw_client::TIMEOUT;
@@ -75,7 +75,8 @@ pub(crate) fn blocks_in(path: &str, language: &str) -> Vec<Block> {
     blocks
 }
 
-/// A folder with the JavaScript blocks of the page, each in the file named in its first line. Removed when dropped.
+/// A folder with the JavaScript and TypeScript blocks of the page, each in the file named in its first line, without types.
+/// Removed when dropped.
 #[derive(Debug)]
 struct Workspace {
     folder: Folder,
@@ -94,12 +95,24 @@ impl Workspace {
         let packages = client_package::installed().join("node_modules");
         std::os::unix::fs::symlink(packages, workspace.folder.path().join("node_modules")).unwrap();
         workspace.write("package.json", "{ \"type\": \"module\" }");
-        for block in blocks_in("docs/integrations.md", "js") {
-            let name = block.text.lines().next().unwrap().strip_prefix("// ");
-            let name = name.unwrap_or_else(|| panic!("no name in the first line of {block:#?}"));
-            assert!(!workspace.folder.path().join(name).exists(), "two blocks are {name}");
-            workspace.write(name, &block.text);
+        let mut typed = vec![];
+        for language in ["js", "ts"] {
+            for block in blocks_in("docs/integrations.md", language) {
+                let name = block.text.lines().next().unwrap().strip_prefix("// ");
+                let name =
+                    name.unwrap_or_else(|| panic!("no name in the first line of {block:#?}"));
+                assert!(!workspace.folder.path().join(name).exists(), "two blocks are {name}");
+                workspace.write(name, &block.text);
+                if language == "ts" {
+                    typed.push(name.to_owned());
+                }
+            }
         }
+        // clients/js/test/package.test.mjs checks their types.
+        let mut strip = programs::node_js(&["viem"]);
+        strip.arg(fixtures::path("clients/js/node_modules/esbuild/bin/esbuild")).args(typed);
+        strip.args(["--format=esm", "--outdir=.", "--log-level=error"]);
+        assert!(strip.current_dir(workspace.folder.path()).status().unwrap().success());
         workspace
     }
 

@@ -1,7 +1,8 @@
-// Compiles the package: ES modules in dist, CommonJS in dist/cjs. The types keep their comments, the code does not.
+// Compiles the package: ES modules in dist, CommonJS in dist/cjs. The types keep their comments, the code does not. Resolvers
+// that know no `exports` find `gas-suggestion/viem` as a folder of that name.
 
 import { execFileSync } from 'node:child_process'
-import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
@@ -17,3 +18,10 @@ for (const name of readdirSync('dist', { recursive: true }).filter((name) => nam
   writeFileSync(`dist/${name}`, outputText)
 }
 writeFileSync('dist/cjs/package.json', '{ "type": "commonjs" }\n')
+for (const path of Object.keys(JSON.parse(readFileSync('package.json', 'utf8')).exports)) {
+  const name = path.slice(2)
+  if (name === '' || name.includes('.')) continue
+  mkdirSync(name, { recursive: true })
+  const files = { main: `../dist/cjs/${name}.js`, types: `../dist/cjs/${name}.d.ts` }
+  writeFileSync(`${name}/package.json`, `${JSON.stringify(files)}\n`)
+}

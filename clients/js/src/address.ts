@@ -20,3 +20,6 @@ export function chainName(chain: GasClientOptions['chain']): string {
   }
   return name
 }
+
+/** Returns the chain id, or `undefined` for the key of a chain. */
+export const idOf = (chain: string) => (/^\d+$/.test(chain) ? Number(chain) : undefined)

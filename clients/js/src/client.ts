@@ -1,10 +1,11 @@
-import { chainName, serviceUrl } from './address.js'
+import { chainName, idOf, serviceUrl } from './address.js'
 import type { CostBody, FeesBody, MarketBody } from './bodies.js'
 import { camel } from './camel.js'
-import { GasSuggestionError, asError, errorOf } from './errors.js'
+import { GasSuggestionError, asError } from './errors.js'
+import { request as send, textOf } from './http.js'
 import { parametersOf, pathOf } from './query.js'
 import type { components } from './schema.js'
-import { subscribe } from './stream.js'
+import { follow } from './stream.js'
 import type { Cost, FeeMatrix, Freshness, GasClient, GasClientOptions, Market, Suggestion } from './types.js'
 
 type Schemas = components['schemas']
@@ -27,12 +28,10 @@ const MAX_DELAY_MS = 2 ** 31 - 1
 export function createGasClient<Fallback = never>(options: GasClientOptions<Fallback>): GasClient<Fallback> {
   const { timeout = 2000, fallback } = options
   const chain = chainName(options.chain)
-  const base = `${serviceUrl(options.url)}/v1/${chain}`
+  const base = serviceUrl(options.url)
   if (base.startsWith('/') && !globalThis.location) throw new TypeError('url must begin with http:// or https://')
   if (typeof timeout !== 'number' || !(timeout > 0)) throw new TypeError('timeout must be above 0, in milliseconds')
   if (typeof (options.fetch ?? globalThis.fetch) !== 'function') throw new TypeError('fetch must be a function')
-  // The global is looked up late, so that tests and pages can replace it.
-  const send: typeof fetch = (input, init) => (options.fetch ?? fetch)(input, init)
 
   async function load<Value>(
     path: string,
@@ -40,17 +39,19 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
     { body, hold }: RequestOptions,
     signal: AbortSignal,
   ): Promise<Value & Freshness> {
-    // Browsers revalidate their copy, which costs a 304 if nothing has changed. A body of text needs no preflight.
-    const init = body === undefined ? cacheMode('no-cache') : { method: 'POST', body }
-    const response = await send(`${base}/${path}`, { ...init, signal })
-    if (!response.ok) throw await errorOf(response, chain)
-    const text = await response.text()
+    // A body of text needs no preflight.
+    const init = { ...(body !== undefined && { method: 'POST', body }), signal }
+    const response = await send(options.fetch, `${base}/v1/${chain}/${path}`, init, chain)
+    const text = await textOf(response)
     // The type of `wait` has the `null`.
     if (hold && response.status === 204) return null as never
     return invalidUnless(() => {
       const { headers } = response
+      const value = parse(JSON.parse(text) as never)
+      const { chainId } = value as { chainId?: number }
+      if (chainId !== undefined && chainId !== (idOf(chain) ?? chainId)) throw new Error(`it is that of chain ${chainId}`)
       return {
-        ...parse(JSON.parse(text) as never),
+        ...value,
         block: integer('X-Newest-Block', headers.get('x-newest-block')),
         age: integer('Age', headers.get('age') ?? '0'),
         isStale: headers.get('x-stale') === 'true',
@@ -64,24 +65,19 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
     // `AbortSignal.timeout` is not in every runtime, and a given `fetch` may ignore the signal.
     const abort = new AbortController()
     const limit = timeout + hold
-    let timer: ReturnType<typeof setTimeout> | undefined
-    let giveUp!: (error?: unknown) => void
-    const end = new Promise<never>((_, reject) => {
-      giveUp = (error) => {
-        reject(error)
-        abort.abort()
-      }
-      const late = () => giveUp(new GasSuggestionError('timeout', `timeout: no response within ${limit} ms`))
-      timer = setTimeout(late, Math.min(limit, MAX_DELAY_MS))
-    })
-    signal?.addEventListener('abort', giveUp)
+    const stop = () => abort.abort()
+    const timer = setTimeout(stop, Math.min(limit, MAX_DELAY_MS))
+    signal?.addEventListener('abort', stop)
     try {
+      const end = new Promise<never>((_, reject) => abort.signal.addEventListener('abort', reject))
       return await Promise.race([load(path, parse, request, abort.signal), end])
     } catch (error) {
-      throw signal?.aborted ? signal.reason : asError(error)
+      if (signal?.aborted) throw signal.reason
+      if (abort.signal.aborted) throw new GasSuggestionError('timeout', `timeout: no response within ${limit} ms`)
+      throw asError(error)
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', giveUp)
+      signal?.removeEventListener('abort', stop)
     }
   }
 
@@ -89,9 +85,9 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
   const market = () => get('fee-market', marketOf)
   return {
     async price() {
-      const { chainName, chainId, expectedPricePerGas, ...rest } = await market()
-      const { level, levelDeviation, currency, usdPerCoin = null, block, age, isStale } = rest
-      const { low, medium, high } = expectedPricePerGas
+      const all = await market()
+      const { chainName, chainId, level, levelDeviation, currency, usdPerCoin = null, block, age, isStale } = all
+      const { low, medium, high } = all.expectedPricePerGas
       return { chainName, chainId, low, medium, high, level, levelDeviation, currency, usdPerCoin, block, age, isStale }
     },
     async suggestion() {
@@ -119,28 +115,22 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
       const seconds = Math.ceil(hold / 1000)
       return get(pathOf('wait', parametersOf({ below, timeout: seconds })), marketOf, { hold: seconds * 1000, signal })
     },
-    subscribe: (callbacks) =>
-      subscribe({
-        ...callbacks,
-        async open(headers, signal) {
-          const response = await send(`${base}/gas-suggestion/stream`, { ...cacheMode('no-store'), headers, signal })
-          if (!response.ok) throw await errorOf(response, chain)
-          return response
+    subscribe({ onSuggestion, onError }) {
+      if (typeof onSuggestion !== 'function') throw new TypeError('onSuggestion must be a function')
+      return follow({
+        base,
+        chain,
+        fetch: options.fetch,
+        // A suggestion has no chain id.
+        load: () =>
+          get('fee-market', (body: MarketBody) => ({ ...suggestionOf(body.suggestion), chainId: marketOf(body).chainId })),
+        parse: (data, freshness) => invalidUnless(() => ({ ...suggestionOf(JSON.parse(data)), ...freshness })),
+        show({ chainId, ...suggestion }: Suggestion & { chainId?: number }) {
+          onSuggestion(suggestion)
         },
-        current: suggestion,
-        parse: (data, block) =>
-          invalidUnless(() => ({ ...suggestionOf(JSON.parse(data)), block: integer('id', block), age: 0, isStale: false })),
-      }),
-  }
-}
-
-/** Returns the member `cache` of a request. Runtimes without a cache may reject it. */
-function cacheMode(cache: RequestCache): RequestInit {
-  try {
-    new Request('http://localhost', { cache })
-    return { cache }
-  } catch {
-    return {}
+        fail: onError,
+      })
+    },
   }
 }
 

@@ -5,7 +5,7 @@ import type { components } from './schema.js'
  *
  * - `timeout`: no complete response within `timeout`
  * - `network_error`: no connection, or the stream ended
- * - `invalid_response`: the response is not from this service
+ * - `invalid_response`: the response is not from this service, a redirect, for another chain, or too long
  */
 export type GasSuggestionErrorCode =
   | components['schemas']['ProblemCode']
@@ -32,24 +32,6 @@ export class GasSuggestionError extends Error {
     const { status = 503 } = this
     return status < 400 || status >= 500 || status === 408 || status === 429
   }
-}
-
-/** Returns the error of a response that is not 2xx. */
-export async function errorOf(response: Response, chain: string): Promise<GasSuggestionError> {
-  const { status } = response
-  const text = await response.text()
-  try {
-    const { code, detail } = JSON.parse(text)
-    if (typeof code === 'string') {
-      let message = `${status} ${code}: ${detail}`
-      if (code === 'unknown_chain') message += ` (chain: \`${chain}\`)`
-      if (code === 'not_found') message += '; is `url` the base of the service, without /v1?'
-      return new GasSuggestionError(code as GasSuggestionErrorCode, message, status)
-    }
-  } catch {
-    // Not JSON: a proxy responded.
-  }
-  return new GasSuggestionError('invalid_response', `${status}: ${text}`, status)
 }
 
 /** Returns the error for anything that a request throws. */

@@ -3,6 +3,7 @@ import { chainName, serviceUrl } from './address.js'
 import { createGasClient } from './client.js'
 import type { GasSuggestionError } from './errors.js'
 import { parametersOf, pathOf } from './query.js'
+import { follow } from './stream.js'
 import type {
   Cost,
   CostRequest,
@@ -92,59 +93,18 @@ function retain(key: string, source: Source, listener: () => void): () => void {
 
 const baseOf = ({ url, chain }: HookOptions) => `${serviceUrl(url)}/v1/${chainName(chain)}`
 
-/** The stream of a chain: a browser allows six connections to a server. */
-function stream({ url, chain }: HookOptions): Source {
-  return (onSuggestion, onError) => createGasClient({ url, chain }).subscribe({ onSuggestion, onError })
-}
+const stream =
+  ({ url, chain }: HookOptions): Source =>
+  (onSuggestion, onError) =>
+    createGasClient({ url, chain }).subscribe({ onSuggestion, onError })
 
-// Shortest time between two requests.
-const MIN_PAUSE_MS = 1000
-
-/** Requests a value at each event of the chain's stream. */
-function request({ url, chain }: HookOptions, load: (gas: GasClient) => Promise<Freshness>): Source {
-  return (show, fail) => {
+/** Requests a value at each event of the chain. */
+const request =
+  ({ url, chain }: HookOptions, load: (gas: GasClient) => Promise<Freshness & { chainId: number }>): Source =>
+  (show, fail) => {
     const gas = createGasClient({ url, chain })
-    const key = baseOf({ url, chain })
-    let seen = EMPTY
-    let isOver = false
-    let isBusy = false
-    let isDue = false
-    let timer: ReturnType<typeof setTimeout> | undefined
-
-    async function refresh() {
-      isDue = isBusy
-      if (isBusy) return
-      isBusy = true
-      try {
-        const value = await load(gas)
-        if (!isOver) show(value)
-      } catch (error) {
-        if (!isOver) fail(error as GasSuggestionError)
-      }
-      if (isOver) return
-      timer = setTimeout(() => {
-        isBusy = false
-        if (isDue) void refresh()
-      }, MIN_PAUSE_MS)
-    }
-
-    function onChange() {
-      const state = stores.get(key)?.state ?? EMPTY
-      const last = seen
-      seen = state
-      if (state.value !== last.value) void refresh()
-      else if (state.error && state.error !== last.error) fail(state.error)
-    }
-    const release = retain(key, stream({ url, chain }), onChange)
-    // Another component may have opened the stream long ago.
-    onChange()
-    return () => {
-      isOver = true
-      clearTimeout(timer)
-      release()
-    }
+    return follow({ base: serviceUrl(url), chain: chainName(chain), load: () => load(gas), show, fail })
   }
-}
 
 function useStore(key: string | undefined, source: Source): State {
   const subscribe = useCallback(
@@ -156,7 +116,11 @@ function useStore(key: string | undefined, source: Source): State {
   return useSyncExternalStore(subscribe, state, () => EMPTY)
 }
 
-function useRequest(options: HookOptions, path: string | undefined, load: (gas: GasClient) => Promise<Freshness>): State {
+function useRequest(
+  options: HookOptions,
+  path: string | undefined,
+  load: (gas: GasClient) => Promise<Freshness & { chainId: number }>,
+): State {
   const base = baseOf(options)
   return useStore(path && `${base}/${path}`, request(options, load))
 }

@@ -1,172 +1,116 @@
+import { idOf } from './address.js'
 import { GasSuggestionError, asError } from './errors.js'
-import type { SubscribeOptions, Suggestion } from './types.js'
+import type { Fetch } from './http.js'
+import { type StreamEvent, isHidden, join } from './shared-stream.js'
+import type { Freshness } from './types.js'
 
-interface Source extends SubscribeOptions {
-  open: (headers: Record<string, string>, signal: AbortSignal) => Promise<Response>
-  /** Requests the current suggestion with its age. */
-  current: () => Promise<Suggestion>
-  /** Throws an error if `data` is no suggestion, or `block` no number. */
-  parse: (data: string, block: string) => Suggestion
+interface Source<Value> {
+  base: string
+  /** Key or id of the chain. */
+  chain: string
+  fetch?: Fetch | undefined
+  /** Requests the current value. */
+  load: () => Promise<Value & Freshness & { chainId: number }>
+  /** Returns the value of an event. Without it each event causes a request. */
+  parse?: (data: string, freshness: Freshness) => Value
+  show: (value: Value) => void
+  fail?: ((error: GasSuggestionError) => void) | undefined
 }
 
-// The service sends a comment after 15 s without an event. Without either for this long the connection is dead.
-const SILENCE_MS = 45_000
-// Shortest time between two connects, and between two requests, whatever the stream contains.
+// Shortest time between two requests, whatever the stream contains.
 const MIN_PAUSE_MS = 1_000
-const FIRST_RETRY_MS = 2_000
-const MAX_RETRY_MS = 30_000
-// A stream that ended sooner counts as another failure.
-const STABLE_MS = 10_000
-// An event has about 500 bytes.
-const MAX_EVENT_LENGTH = 65_536
+// A value is requested again after this long without another.
+const MAX_PAUSE_MS = 15_000
 
 /**
- * Follows a stream until the returned function is called. The stream does not say how old its first event is, and a
- * status has no price. So the current suggestion is requested at each connect, at each comment and with each status.
+ * Follows a chain until the returned function is called. An event does not say how old the first value is, nor the key
+ * of its chain, and a status has no value. So the current value is requested at first, then at each status.
  */
-export function subscribe({ open, current, parse, ...callbacks }: Source): () => void {
-  if (typeof callbacks.onSuggestion !== 'function') throw new TypeError('onSuggestion must be a function')
+export function follow<Value>({ base, chain, fetch, load, parse, show, fail }: Source<Value>): () => void {
   if (!globalThis.TextDecoder) throw new TypeError('this runtime has no streams: call suggestion() at intervals')
+  let id = idOf(chain)
   let isOver = false
-  let lastId = ''
-  let retry = FIRST_RETRY_MS
-  let failures = 0
-  let abort = new AbortController()
-  let timer: ReturnType<typeof setTimeout> | undefined
-  // Set for a while after each request for the current suggestion.
-  let gate: ReturnType<typeof setTimeout> | undefined
+  let hasFailed = false
+  // Newest event, and block of the newest value that was requested.
+  let newest: StreamEvent | undefined
+  let loaded = -1
+  // True from the begin of a request until a while after it. `isDue`: then another one is needed.
+  let isBusy = false
   let isDue = false
-  // Number of the newest of these requests, and the event that came meanwhile.
-  let refreshes = 0
-  let isRefreshing = false
-  let pending: Suggestion | undefined
+  let timer: ReturnType<typeof setTimeout> | undefined
 
-  function call<Value>(callback: ((value: Value) => void) | undefined, value: Value) {
-    if (isOver) return
+  /** Calls a callback. What that throws is no failure of the stream: a microtask reports it as an event listener does. */
+  function report(isFailure: boolean, callback: () => void) {
+    hasFailed = isFailure
+    if (!isBusy) wait()
+    queueMicrotask(() => isOver || callback())
+  }
+  const deliver = (value: Value) => report(false, () => show(value))
+  const onError = (error: unknown) => report(true, () => fail?.(asError(error)))
+
+  function wait() {
+    clearTimeout(timer)
+    timer = setTimeout(refresh, MAX_PAUSE_MS)
+  }
+
+  /** Requests the current value, at once or when the last request is old enough. */
+  async function refresh() {
+    isDue = isBusy
+    if (isBusy || isHidden()) return
+    isBusy = true
+    clearTimeout(timer)
+    const before = newest
     try {
-      callback?.(value)
+      const value = await load()
+      loaded = value.block
+      // An event may have a newer one.
+      if (!parse || !newest || loaded >= newest.block) deliver(value)
+      if (!id) {
+        id = value.chainId
+        const event = membership.last.get(id)
+        if (event) onEvent(event)
+      }
     } catch (error) {
-      // An exception of a callback is no failure of the stream. It is reported as that of an event listener is.
-      setTimeout(() => {
-        throw error
-      })
+      onError(error)
     }
-  }
-  const show = (suggestion: Suggestion) => call(callbacks.onSuggestion, suggestion)
-  const fail = (error: unknown) => call(callbacks.onError, asError(error))
-
-  /** Requests the current suggestion, at once or when the last request is over and old enough. */
-  function refresh() {
-    isDue = gate !== undefined || isRefreshing
-    if (isDue || isOver) return
-    gate = setTimeout(() => {
-      gate = undefined
-      if (isDue) refresh()
+    if (isOver) return
+    timer = setTimeout(() => {
+      isBusy = false
+      const isNewer = newest !== before && newest!.block > loaded
+      if (isDue || (!parse && isNewer)) void refresh()
+      else wait()
     }, MIN_PAUSE_MS)
-    void load()
   }
 
-  async function load() {
-    const own = ++refreshes
-    isRefreshing = true
-    let result: Suggestion | undefined
-    let error: unknown
-    try {
-      result = await current()
-    } catch (thrown) {
-      error = thrown
-    }
-    if (isOver || own !== refreshes) return
-    isRefreshing = false
-    if (error) fail(error)
-    const newest = pending && !(result && pending.block <= result.block) ? pending : result
-    pending = undefined
-    if (newest) show(newest)
-    if (isDue) refresh()
-  }
-
-  function dispatch(id: string, data: string) {
-    // The id becomes a header.
-    const [, block = ''] = /^(\d+)-[!-~]{1,99}$/.exec(id) ?? []
-    const suggestion = parse(data, block)
-    lastId = id
-    if (isRefreshing) pending = suggestion
-    else show(suggestion)
-  }
-
-  async function follow() {
-    const { signal } = (abort = new AbortController())
-    const touch = () => {
-      clearTimeout(timer)
-      timer = setTimeout(() => abort.abort(new Error('the stream is silent')), SILENCE_MS)
-    }
-    touch()
-    const headers: Record<string, string> = { accept: 'text/event-stream' }
-    if (lastId) headers['last-event-id'] = lastId
-    const { body, status } = await open(headers, signal)
-    if (!body) throw new GasSuggestionError('invalid_response', 'the stream has no body', status)
-    refresh()
-    const reader = body.getReader()
-    const decoder = new TextDecoder()
-    let rest = ''
-    let name = ''
-    let id = ''
-    let data = ''
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) throw new GasSuggestionError('network_error', 'the stream ended')
-      touch()
-      const lines = (rest + decoder.decode(value, { stream: true })).split(/\r?\n/)
-      rest = lines.pop()!
-      if (rest.length + data.length > MAX_EVENT_LENGTH) {
-        throw new GasSuggestionError('invalid_response', 'an event is too long', status)
+  function onEvent(event: StreamEvent) {
+    const { chainId, block, data, at, isLive } = event
+    if (chainId === id) {
+      const isNew = event.id !== newest?.id
+      newest = event
+      // The value that was requested has its real age.
+      if (!isLive && !hasFailed && (!isNew || block <= loaded)) return
+      if (parse && isNew) {
+        try {
+          const age = Math.max(0, Math.floor((Date.now() - at) / 1000))
+          deliver(parse(data, { block, age, isStale: false }))
+        } catch (error) {
+          onError(error)
+        }
       }
-      for (const line of lines) {
-        const [, field, text] = /^([^:]*):? ?(.*)$/.exec(line)!
-        if (line === '') {
-          if (name === 'status') refresh()
-          else if (data && name === 'gas-suggestion') dispatch(id, data)
-          name = data = ''
-        } else if (field === '') refresh()
-        else if (field === 'event') name = text!
-        else if (field === 'data') data += text
-        else if (field === 'id') id = text!
-        else if (field === 'retry' && /^\d+$/.test(text!)) retry = Math.max(Number(text), MIN_PAUSE_MS)
-        if (isOver) return
-      }
-    }
+      if (parse && isLive) return
+    } else if (id || isLive) return
+    // Without the id, the request for it has failed, and now the service is there again.
+    if (!isBusy || hasFailed) void refresh()
   }
 
-  async function run() {
-    while (!isOver) {
-      const begin = Date.now()
-      try {
-        await follow()
-      } catch (error) {
-        // A suggestion from before the failure must not be delivered after it.
-        refreshes++
-        isRefreshing = isDue = false
-        pending = undefined
-        fail(error)
-      }
-      clearTimeout(timer)
-      abort.abort()
-      if (isOver) return
-      if (Date.now() - begin > STABLE_MS) failures = 0
-      // The service spreads `retry` over its clients; the first attempt needs no other jitter.
-      const jitter = failures > 0 ? 0.75 + Math.random() / 4 : 1
-      const delay = Math.min(retry * 2 ** failures++, MAX_RETRY_MS) * jitter
-      await new Promise((resolve) => {
-        timer = setTimeout(resolve, delay)
-      })
-    }
-  }
-
-  void run()
+  const membership = join(base, fetch, ({ events = [], error, isStart, hasStatus }) => {
+    if (isStart || hasStatus) void refresh()
+    for (const event of events) onEvent(event)
+    if (error) onError(new GasSuggestionError(...error))
+  })
   return () => {
     isOver = true
     clearTimeout(timer)
-    clearTimeout(gate)
-    abort.abort()
+    membership.leave()
   }
 }

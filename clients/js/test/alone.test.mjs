@@ -1,12 +1,17 @@
 // The client without a service. `npm test` runs it on the built package.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { createGasClient, estimateCost, formatCoin, formatGwei, formatUsd } from "gas-suggestion";
+
+import { market, serve, stopServers } from "./server.mjs";
+
+after(stopServers);
 
 // The system test sets CLIENT, because it runs a copy beside the installed package.
 const client = process.env.CLIENT ?? fileURLToPath(new URL("..", import.meta.url));
@@ -158,4 +163,48 @@ test("the market is checked like the suggestion", async () => {
         { usd_per_coin: {} }, { usd_per_coin: { price: 3012.55 } }, { usd_per_coin: { price: "-1" } }, { usd_per_coin: { price: "<b>" } },
     ];
     for (const changes of wrong) assert.equal((await read(changes)).code, "invalid_response", JSON.stringify(changes));
+});
+
+// A server that responds to `/v1/{chain}/gas-suggestion` as `respond` does, and its client's error.
+async function errorFrom(respond, chain = "ronin", call = "suggestion") {
+    const { url } = await serve(respond);
+    return createGasClient({ url, chain, timeout: 20_000 })[call]().then(assert.fail, (error) => error);
+}
+
+test("a body that is too long is given up, also that of an error", async () => {
+    const part = Buffer.alloc(2 ** 16, " ");
+    for (const status of [200, 503]) {
+        const before = process.memoryUsage().rss;
+        let sent = 0;
+        const error = await errorFrom(async (_, response) => {
+            response.writeHead(status, { "X-Newest-Block": "1" });
+            const isOver = once(response, "close");
+            while (!response.destroyed && sent < 200e6) {
+                sent += part.length;
+                if (!response.write(part)) await Promise.race([once(response, "drain"), isOver]);
+            }
+            response.end();
+        });
+        assert.deepEqual([error.code, error.message, error.status], ["invalid_response", "the body is too long", status]);
+        const grown = (process.memoryUsage().rss - before) / 2 ** 20;
+        assert.ok(grown < 50 && sent < 20e6, `${grown} MiB after ${sent} bytes`);
+    }
+});
+
+test("redirects are not followed", async () => {
+    for (const status of [301, 302, 303, 307, 308]) {
+        const paths = [];
+        const error = await errorFrom((request, response) => {
+            paths.push(request.url);
+            if (request.url === "/inside") return response.end('{"code":"secret","detail":"inside"}');
+            return response.writeHead(status, { location: "/inside" }).end();
+        });
+        assert.deepEqual([error.code, error.message, paths.length], ["invalid_response", `${status}: a redirect`, 1]);
+    }
+});
+
+test("a response for another chain is an error", async () => {
+    const respond = (_, response) => response.writeHead(200, { "X-Newest-Block": "1" }).end(JSON.stringify(market(1, 5)));
+    const { code, message } = await errorFrom(respond, 1, "price");
+    assert.deepEqual([code, message], ["invalid_response", "the response is not a suggestion: Error: it is that of chain 5"]);
 });

@@ -187,3 +187,38 @@ test("the given fetch is used", async () => {
     await gas({ fetch: fetchOnce }).suggestion();
     assert.deepEqual(urls, [`${url}/v1/ronin/gas-suggestion`]);
 });
+
+test("a subscription follows blocks and survives a restart of the service", async () => {
+    const chain = nodes.chain(2021);
+    const config = chainSection("moving", 2021, nodes.url(2021));
+    const start = (listen) => Service.start({ binary, folder, config, listen });
+    const first = await start();
+    const [suggestions, errors] = [[], []];
+    const unsubscribe = gas({ url: first.url, chain: "moving" }).subscribe({
+        onSuggestion: (value) => suggestions.push(value),
+        onError: (error) => errors.push(error),
+    });
+    const reaches = (block) => until(() => suggestions.at(-1)?.block, (last) => last === block);
+    await reaches(100);
+    assert.equal(await first.streams(), 1);
+    Object.assign(chain, { newest: 101, baseFee: 2n * chain.baseFee });
+    await reaches(101);
+    const [before, now] = [suggestions[0], suggestions.at(-1)];
+    assert.ok(now.medium.maxFeePerGas > before.medium.maxFeePerGas);
+    assert.deepEqual([now.age, now.isStale, now.chainName], [0, false, "moving"]);
+    assert.deepEqual(errors, []);
+
+    await first.stop();
+    await until(() => errors.length, (count) => count > 0);
+    assert.deepEqual([errors[0].code, errors[0].message], ["network_error", "the stream ended"]);
+    chain.newest += 1;
+    const second = await start(first.address);
+    await reaches(102);
+    assert.deepEqual([...new Set(suggestions.map(({ block }) => block))], [100, 101, 102]);
+
+    unsubscribe();
+    await until(() => second.streams(), (count) => count === 0);
+    const count = errors.length + suggestions.length;
+    await second.stop();
+    assert.equal(errors.length + suggestions.length, count);
+});

@@ -14,7 +14,7 @@ import { renderToString } from "react-dom/server";
 import { createPublicClient, createWalletClient, custom, defineChain, http, publicActions } from "viem";
 import { createBundlerClient, toSimple7702SmartAccount } from "viem/account-abstraction";
 import { privateKeyToAccount } from "viem/accounts";
-import { base, mainnet } from "viem/chains";
+import * as chains from "viem/chains";
 
 import {
     Service, binary, chainSection, folder, installed, nowhere, readmeBlock, serve, startAnvil, stopAll, until,
@@ -23,6 +23,7 @@ import {
 // Anvil's first account.
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const TO = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+const { base, mainnet } = chains;
 const folderUrl = new URL("readme/", installed);
 
 let anvil, legacy, service, away;
@@ -42,9 +43,9 @@ after(stopAll);
 // Writes the block of the README with these addresses as a module that exports `names`, and imports it.
 let count = 0;
 async function readme(heading, names, { url = service.url, node = anvil.url, network = "'ethereum', 1" } = {}) {
-    const text = readmeBlock(heading, "js")
-        .replaceAll("http://localhost:8080", url).replaceAll("http://localhost:8545", node)
-        .replaceAll("'ethereum', 1", network);
+    const text = readmeBlock(heading, {
+        "http://localhost:8080": url, "http://localhost:8545": node, "'ethereum', 1": network,
+    });
     const file = new URL(`block-${(count += 1)}.mjs`, folderUrl);
     writeFileSync(file, `${text}\nexport { ${names} }\n`);
     return import(file);
@@ -328,6 +329,73 @@ test("viem: the chain is that of the request, of the client, or of the node", as
     assert.equal(rig.paths.length, 2);
     await assert.rejects(fees.estimateFeesPerGas({ type: "eip1559" }), /^TypeError: chain is required/);
     assert.ok(await gasFees({ url: rig.url, chain: "base" }).estimateFeesPerGas({ type: "eip1559" }));
+});
+
+// A node of any chain whose fees depend on the token and on the data. It records the methods that it is asked for.
+function nodeOfTokens() {
+    const methods = [];
+    const transport = custom({
+        async request({ method, params = [] }) {
+            methods.push(method);
+            if (method === "eth_getBlockByNumber") return { baseFeePerGas: "0x64", number: "0x1", transactions: [] };
+            if (method === "eth_gasPrice") return params[0] ? "0x1000000" : "0x6a";
+            if (method === "eth_maxPriorityFeePerGas") return params[0] ? "0x1234" : "0x7";
+            if (method === "linea_estimateGas") {
+                const { from, to, data = "0x", value = "0x0" } = params[0];
+                assert.deepEqual([from.toLowerCase(), to], [privateKeyToAccount(KEY).address.toLowerCase(), TO]);
+                const priorityFeePerGas = `0x${(1000 + data.length + Number(value)).toString(16)}`;
+                return { baseFeePerGas: "0x65", gasLimit: "0x5208", priorityFeePerGas };
+            }
+            throw new Error(`the node has no ${method}`);
+        },
+    }, { retryCount: 0 });
+    return { methods, transport };
+}
+
+test("the fees that viem has for a chain are kept where they read the transaction", async () => {
+    const body = (price) => ({ max_fee_per_gas: `${price}`, max_priority_fee_per_gas: "1" });
+    const suggestion = { chain_name: "a", type: "eip-1559", base_fee_per_gas: "0", medium: body(5), high: body(9) };
+    const { url } = await serve((_, response) => {
+        response.writeHead(200, { "X-Newest-Block": 1, "Age": 0 }).end(JSON.stringify(suggestion));
+    });
+    const account = privateKeyToAccount(KEY);
+    // Returns the fees of a transaction with these members, and the methods that the node is asked for.
+    const feesOn = async (chain, members) => {
+        const { methods, transport } = nodeOfTokens();
+        const client = createWalletClient({ account, chain, transport });
+        const request = { to: TO, value: 1n, nonce: 0, gas: 21_000n, type: "eip1559", ...members };
+        const { maxFeePerGas, maxPriorityFeePerGas } = await client.prepareTransactionRequest(request);
+        return { fees: [maxFeePerGas, maxPriorityFeePerGas], methods };
+    };
+    const FEE_CURRENCY = { feeCurrency: TO };
+    const DATA = { data: `0x${"ab".repeat(5000)}` };
+    const EXPECTED = [5n, 1n];
+    const kept = {};
+    for (const [name, chain] of Object.entries(chains).filter(([, chain]) => chain.fees)) {
+        const ours = { ...chain, fees: gasFees({ url }) };
+        const kinds = { plain: {}, data: DATA, ...(name.startsWith("celo") && { feeCurrency: FEE_CURRENCY }) };
+        const theirs = [];
+        for (const [kind, members] of Object.entries(kinds)) {
+            const { fees, methods } = await feesOn(ours, members);
+            const own = await feesOn(chain, members);
+            if (String(fees) === String(EXPECTED)) continue;
+            assert.deepEqual(fees, own.fees, `${name}, ${kind}`);
+            if (kind === "data") assert.ok(methods.includes("linea_estimateGas"), name);
+            theirs.push(kind);
+        }
+        // Without the service all are viem's.
+        const without = { ...chain, fees: gasFees({ url: away }) };
+        for (const members of Object.values(kinds)) {
+            await captured(async () => {
+                assert.deepEqual((await feesOn(without, members)).fees, (await feesOn(chain, members)).fees, name);
+            });
+        }
+        kept[name] = theirs.join();
+    }
+    const celo = Object.fromEntries(["celo", "celoAlfajores", "celoSepolia"].map((name) => [name, "feeCurrency"]));
+    const linea = ["linea", "lineaSepolia", "statusNetworkSepolia", "statusSepolia"].map((name) => [name, "data"]);
+    const hyper = ["hyperEvm", "hyperliquid", "hyperliquidEvmTestnet"].map((name) => [name, ""]);
+    assert.deepEqual(kept, { ...celo, ...Object.fromEntries([...linea, ...hyper]) });
 });
 
 // A bundler that records user operations. The account's code and nonce are its own, so no entry point is needed.

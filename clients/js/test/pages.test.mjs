@@ -67,7 +67,7 @@ test("the React hook follows the stream through a restart of the service", async
     const chain = nodes.chain(2020);
     const config = chainSection("ethereum", 2020, nodes.url(2020));
     const first = await Service.start({ binary, folder, config });
-    const component = readmeBlock("React", "jsx").replaceAll("http://localhost:8080", first.url);
+    const component = readmeBlock("React", { "http://localhost:8080": first.url });
     await bundle("hook", `${component}
         import { createRoot } from 'react-dom/client'
         import { useSuggestion } from 'gas-suggestion/react'
@@ -148,7 +148,7 @@ test("hooks request once per block, whatever the number of components", async ()
     const gas = createGasClient({ url: service.url, chain: 2022 });
     const { page, errors } = await open("hooks.html", undefined, async (page) => {
         page.on("request", (request) => {
-            const path = request.url().split("/v1/2022/")[1];
+            const path = request.url().split(/\/v1\/(?:2022|gas-suggestions)\//)[1];
             if (path) counts[path] = (counts[path] ?? 0) + 1;
         });
         await page.route("**/v1/2022/fees", (route) => route.fulfill(feesWith(5)));
@@ -164,7 +164,7 @@ test("hooks request once per block, whatever the number of components", async ()
         await until(shown, (values) => isDeepStrictEqual(values, [expected, expected]));
     };
     await reaches();
-    const once = { "gas-suggestion/stream": 1, "gas-suggestion": 1, "fee-market": 2, "fees?within=3&probability=0.95": 1, "fees": 1 };
+    const once = { "stream": 1, "fee-market": 2, "fees?within=3&probability=0.95": 1, "fees": 1 };
     assert.deepEqual(counts, once);
     for (const limit of [21_000n, 50_000n]) {
         await page.evaluate((value) => globalThis.show(BigInt(value)), String(limit));
@@ -180,6 +180,91 @@ test("hooks request once per block, whatever the number of components", async ()
     await until(() => service.streams(), (count) => count === 0);
     assert.deepEqual(errors, []);
     await page.close();
+});
+
+const CHAINS = Array.from({ length: 30 }, (_, index) => 3001 + index);
+
+test("thirty hooks, eight tabs and a payment need one connection", async () => {
+    const chains = CHAINS.map((id) => nodes.chain(id));
+    const section = (id) => `[chains.c${id}]\nchain_id = ${id}\nrpc_urls = ["${nodes.url(id)}"]\nblock_time = "1s"\nstall_after = "0s"\n`;
+    const service = await Service.start({ binary, folder, config: CHAINS.map(section).join("") });
+    await bundle("tab", `
+        import { createRoot } from 'react-dom/client'
+        import { usePrice } from 'gas-suggestion/react'
+        import { gasFees } from 'gas-suggestion/viem'
+        const url = '${service.url}'
+        const Price = ({ chain }) => {
+            const { block, error } = usePrice({ url, chain })
+            return <b>{error?.message ?? block}</b>
+        }
+        globalThis.show = (chains) => createRoot(document.body).render(chains.map((id) => <Price key={id} chain={id} />))
+        globalThis.pay = async (id) => {
+            const fees = await gasFees({ url }).estimateFeesPerGas({ client: { chain: { id } }, type: 'eip1559' })
+            return String(fees.maxPriorityFeePerGas)
+        }`);
+    const context = await browser.newContext();
+    const tab = async (...ids) => {
+        const page = await context.newPage();
+        await page.goto(`${pages.url}/tab.html`);
+        await page.evaluate((all) => globalThis.show(all), ids);
+        return page;
+    };
+    const blocks = (page) => page.locator("b").allInnerTexts();
+    const reach = async (tabs, block) => {
+        for (const { newest } of chains) assert.equal(newest, block);
+        const isThere = (all) => all.length > 0 && all.every((text) => text === String(block));
+        await Promise.all(tabs.map((page) => until(() => blocks(page), isThere)));
+        assert.equal(await service.streams(), 1);
+    };
+    const mine = () => chains.forEach((chain) => (chain.newest += 1));
+    // By id and by key.
+    const table = await tab(...CHAINS.map((id, index) => (index % 2 ? id : `c${id}`)));
+    await reach([table], 100);
+    const tabs = [table];
+    for (const id of CHAINS.slice(0, 8)) tabs.push(await tab(id));
+    await reach(tabs, 100);
+    mine();
+    await reach(tabs, 101);
+    assert.equal(await (await tab()).evaluate((id) => globalThis.pay(id), CHAINS[3]), String(20n * 10n ** 9n));
+    // Another tab takes over from one that is closed, and from one that is hidden.
+    await table.close();
+    mine();
+    await reach(tabs.slice(1), 102);
+    const turn = (page, state) => page.evaluate((value) => {
+        Object.defineProperty(document, "visibilityState", { value, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }, state);
+    const [, hidden, ...visible] = tabs;
+    await turn(hidden, "hidden");
+    mine();
+    await reach(visible, 103);
+    assert.deepEqual(await blocks(hidden), ["102"]);
+    await turn(hidden, "visible");
+    await reach([hidden, ...visible], 103);
+    await Promise.all(tabs.slice(1).map((page) => turn(page, "hidden")));
+    await until(() => service.streams(), (count) => count === 0);
+    await context.close();
+});
+
+test("tabs without locks have streams of their own, and a worker has one too", async () => {
+    nodes.chain(2024);
+    const service = await Service.start({ binary, folder, config: chainSection("alone", 2024, nodes.url(2024)) });
+    const source = `import { createGasClient } from 'gas-suggestion'
+        const gas = createGasClient({ url: '${service.url}', chain: 2024 })
+        const say = (text) => globalThis.document ? document.body.append(text) : postMessage(text)
+        gas.subscribe({ onSuggestion: ({ block }) => say(block + ';'), onError: ({ message }) => say(message) })`;
+    await bundle("alone", source);
+    writeFileSync(join(here, "worker.html"), `<!doctype html><body><script>
+        new Worker("alone.js", { type: "module" }).onmessage = ({ data }) => document.body.append(data)</script>`);
+    const context = await browser.newContext();
+    await context.addInitScript(() => delete Navigator.prototype.locks);
+    for (const [count, name] of ["alone", "alone", "worker"].entries()) {
+        const page = await context.newPage();
+        await page.goto(`${pages.url}/${name}.html`);
+        await until(() => page.innerText("body"), (text) => text.startsWith("100;"));
+        assert.equal(await service.streams(), count + 1);
+    }
+    await context.close();
 });
 
 test("the fee picker shows prices and costs, without a bundler", async () => {
@@ -219,12 +304,12 @@ async function market(...more) {
 
 test("the wagmi app sends the suggestion, whatever the wallet", async () => {
     const { anvil, service, gas } = await market();
-    for (const name of ["config.js", "use-suggested-send.js", "app.jsx"]) {
+    for (const name of ["config.ts", "use-suggested-send.ts", "app.tsx"]) {
         const source = readFileSync(example(`wagmi/${name}`), "utf8");
         const text = source.replaceAll("http://localhost:8080", service.url).replaceAll("http://localhost:8545", anvil.url);
         writeFileSync(join(here, name), text);
     }
-    await bundle("wagmi", "import './app.jsx'");
+    await bundle("wagmi", "import './app'");
     // The wallet is the node. It would set its own fees.
     const wallet = (node) => {
         globalThis.ethereum = {

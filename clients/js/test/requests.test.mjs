@@ -241,7 +241,7 @@ test("the example of the README waits", async (t) => {
     t.after(() => Object.assign(console, { log }));
     console.log = (line) => lines.push(line);
     const file = new URL("wait.mjs", installed);
-    writeFileSync(file, readmeBlock("Wait for a low price", "js").replace("http://localhost:8080", url));
+    writeFileSync(file, readmeBlock("Wait for a low price", { "http://localhost:8080": url }));
     await import(file);
     assert.deepEqual(paths, ["/v1/ethereum/wait?below=20000000000&timeout=60"]);
     assert.match(lines[0], /^\d+(\.\d+)? gwei now$/);

@@ -4,11 +4,15 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
+
+import { transformSync } from "esbuild";
+
+import { atEnd, serve, stopServers } from "./server.mjs";
+export { atEnd, serve };
 
 export const { CLIENT: client, BINARY: binary, ANVIL: anvilPath } = process.env;
 export const repository = join(client, "../..");
@@ -23,24 +27,27 @@ export const { launch, until } = await shared("browser.mjs");
 /** A folder for the configurations of services. */
 export const folder = mkdtempSync(join(tmpdir(), "gas-suggestion-client-"));
 
-// Functions that end what a test has started, also if it fails.
-const cleanups = new Set();
-/** Calls `stop` at the end of the tests. */
-export function atEnd(stop) {
-    cleanups.add(stop);
-}
 export async function stopAll() {
-    await Promise.all([...cleanups].map((stop) => stop()));
+    await stopServers();
     await services.stopAll();
     rmSync(folder, { recursive: true, force: true });
 }
 
-/** Returns the text of the only block in this language below this heading of the README. */
-export function readmeBlock(heading, language) {
-    const section = readFileSync(join(client, "README.md"), "utf8").split(`\n## ${heading}\n`)[1].split("\n## ")[0];
-    const blocks = [...section.matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter((block) => block[1] === language);
-    if (blocks.length !== 1) throw new Error(`${blocks.length} blocks below ${heading}`);
-    return blocks[0][2];
+/** Returns the TypeScript blocks of the README: their heading, language and text. */
+export function readmeBlocks() {
+    const sections = readFileSync(join(client, "README.md"), "utf8").split(/^## /m);
+    const blocks = (section) => [...section.matchAll(/^```(tsx?)\n(.*?)^```$/gms)];
+    return sections.flatMap((section) =>
+        blocks(section).map(([, language, text]) => ({ heading: section.split("\n", 1)[0], language, text })));
+}
+
+/** Returns the only TypeScript block below this heading of the README, with these replacements, as JavaScript. */
+export function readmeBlock(heading, replacements = {}) {
+    const [block, ...others] = readmeBlocks().filter((one) => one.heading === heading);
+    if (!block || others.length > 0) throw new Error(`${others.length} blocks too many below ${heading}`);
+    let { text } = block;
+    for (const [from, to] of Object.entries(replacements)) text = text.replaceAll(from, to);
+    return transformSync(text, { loader: block.language, jsx: "automatic", target: "es2022" }).code;
 }
 
 /** Starts anvil with this chain id and these arguments. */
@@ -74,19 +81,6 @@ export async function startAnvil(chainId, ...more) {
 /** Returns the section of a chain with short blocks. */
 export function chainSection(key, id, url, more = "") {
     return `[chains.${key}]\nchain_id = ${id}\nrpc_urls = ["${url}"]\nblock_time = "250ms"\nstall_after = "0s"\n${more}\n`;
-}
-
-/** Starts a server that `respond` handles; returns its URL and a function that stops it. */
-export async function serve(respond) {
-    const server = createServer(respond);
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const stop = () => {
-        server.closeAllConnections();
-        server.close();
-    };
-    atEnd(stop);
-    return { url: `http://127.0.0.1:${server.address().port}`, stop };
 }
 
 /** A URL at which nothing listens. */
