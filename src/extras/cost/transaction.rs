@@ -60,7 +60,7 @@ impl Transaction {
         let (chain_id, is_signed) = match items.get(UNSIGNED..)? {
             [] => (None, false),
             [id, [EMPTY_STRING_CODE], [EMPTY_STRING_CODE]] => (Some(number(id)?), false),
-            [v, [..EMPTY_LIST_CODE, ..], [..EMPTY_LIST_CODE, ..]] => {
+            [v, [(..EMPTY_LIST_CODE), ..], [(..EMPTY_LIST_CODE), ..]] => {
                 (number(v)?.checked_sub(FIRST_WITH_CHAIN_ID).map(|twice| twice / 2), true)
             }
             _ => return None,
