@@ -55,3 +55,28 @@ fn declared_name(declaration: &str) -> Option<&str> {
         declaration.split(|character: char| !character.is_alphanumeric() && character != '_');
     words.find(|word| !["async", "function", "class", "const"].contains(word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extras::pages::MODULES;
+
+    #[test]
+    fn the_script_has_every_module_after_those_that_it_imports() {
+        let script = join("page.js", &MODULES);
+        let mut files = Vec::new();
+        for line in script.lines() {
+            assert!(!line.starts_with("import ") && !line.starts_with("export "), "{line}");
+            let rest = line.split_once("modules[\"").map(|(_, rest)| rest);
+            match rest.and_then(|rest| rest.split_once("\"]")) {
+                Some((file, " = (() => {")) => files.push(file),
+                Some((file, ";")) => assert!(files.contains(&file), "{line}"),
+                _ => {}
+            }
+        }
+        let mut all = MODULES.map(|(file, _)| file);
+        files.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(files, all);
+    }
+}
