@@ -86,8 +86,7 @@ const listener = {
     },
     onList(list, sentAt, interval, servedAt) {
         pollMs = interval;
-        // The second list is shown without fee markets.
-        if (entries.size > 0 || early || firstList) updateChains(list, sentAt, servedAt);
+        if (entries.size > 0 || early) updateChains(list, sentAt, servedAt);
         else firstList = [list, sentAt, servedAt];
     },
     onMarket(key, response) {
