@@ -146,6 +146,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         "--port" | "-p" | "--host" => {
             "'--listen 127.0.0.1:8080' sets address and port, after the command".into()
         }
+        "--rpc-url" => "'serve --rpc-url URL' serves the chain of a node".into(),
         file if is_toml => format!("'--config {file}' names the file"),
         _ => return error,
     };

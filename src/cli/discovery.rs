@@ -41,7 +41,11 @@ impl NodeUrls {
         let variable = variable.to_string_lossy();
         let listed = variable.split(',').filter(|url| !url.trim().is_empty());
         let (source, all) = match arguments {
-            [] => (URL_VARIABLE, listed.filter_map(|url| url.trim().parse().ok()).collect()),
+            // The quotes of an environment file may be part of the value.
+            [] => {
+                let urls = listed.map(|url| url.trim().trim_matches(['"', '\'']));
+                (URL_VARIABLE, urls.filter_map(|url| url.parse().ok()).collect())
+            }
             all => ("--rpc-url", all.to_vec()),
         };
         let urls: Result<Vec<_>, _> = all.iter().map(|url| url.get(source)).collect();

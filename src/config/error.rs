@@ -4,6 +4,8 @@ use std::fmt;
 
 use figment::error::{Actual, Kind};
 
+use super::keys::CHAINS;
+
 /// Error of an invalid configuration. Its text never contains a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
@@ -57,11 +59,17 @@ pub(super) fn is_public_key(part: &str) -> bool {
     if_public(part, MAX_KEY_LENGTH).is_some()
 }
 
-/// Returns a dotted key, or only the one of the `sections` that it is in if a part may be a secret: the dots may belong to a
-/// URL, whose plain parts may be secret too.
+/// Returns a dotted key, with `[0]` for the first element of a list, or only the one of the `sections` that it is in if a part
+/// may be a secret: the dots may belong to a URL, whose plain parts may be secret too.
 pub(super) fn redact_key(path: &[String], sections: &[&str]) -> String {
     if path.iter().all(|part| !part.contains('.') && is_public_key(part)) {
-        return path.join(".");
+        let is_chain = |at| at == 1 && path.first().is_some_and(|section| section == CHAINS);
+        let part = |(at, part): (usize, &String)| match part.parse::<usize>() {
+            Ok(index) if !is_chain(at) => format!("[{index}]"),
+            _ => format!(".{part}"),
+        };
+        let key: String = path.iter().enumerate().map(part).collect();
+        return key.trim_start_matches('.').to_owned();
     }
     match path {
         [section, _, ..] if sections.contains(&section.as_str()) => format!("{section}.…"),

@@ -1,5 +1,5 @@
-//! The layers of the configuration, merged. Later ones win: presets of the chain ids, built-in configuration, file,
-//! environment variables, arguments.
+//! The layers of the configuration, merged. Later ones win: presets of the chain ids, built-in configuration,
+//! OpenTelemetry's variable, file, `GAS_…` variables, arguments.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -23,6 +23,9 @@ const PUBLIC_POLL_INTERVAL: &str = "2s";
 
 /// Variable that names nodes if no argument does.
 pub(crate) const URL_VARIABLE: &str = "GAS_RPC_URL";
+
+/// OpenTelemetry's own variable for the collector.
+const COLLECTOR_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
@@ -84,6 +87,11 @@ impl Layers {
         if let Some(address) = overrides.default_listen {
             let address = address.to_string();
             merged.merge(ValueTree::at(&["server", "listen"], address, &Origin::BuiltIn));
+        }
+        let collector = environment.iter().find(|(name, _)| name == COLLECTOR_VARIABLE);
+        if let Some(url) = collector.and_then(|(_, value)| value.to_str()) {
+            let origin = Origin::Variable(COLLECTOR_VARIABLE.to_owned());
+            merged.merge(ValueTree::at(&["tracing", "otlp_endpoint"], url, &origin));
         }
         if let Some(values) = file_values {
             merged.merge(values);

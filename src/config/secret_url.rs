@@ -28,6 +28,11 @@ pub trait UrlScheme: Sized {
     /// Error of a text that is no such URL. It does not show the text.
     const EXPECTED: &'static str;
 
+    /// Returns what is expected in place of a text that is no such URL.
+    fn expected(_: &str) -> &'static str {
+        Self::EXPECTED
+    }
+
     /// Returns true if a URL with one of the schemes and a host is also valid otherwise.
     fn accepts(_: &reqwest::Url) -> bool {
         true
@@ -47,6 +52,13 @@ impl UrlScheme for HttpScheme {
     const SCHEMES: &'static [&'static str] = &["http", "https"];
     const EXPECTED: &'static str =
         "expected an http:// or https:// URL (not shown: it may carry a key)";
+
+    fn expected(text: &str) -> &'static str {
+        if text.starts_with("ws:") || text.starts_with("wss:") {
+            return "expected an http:// or https:// URL; WebSockets of nodes belong into ws_urls";
+        }
+        Self::EXPECTED
+    }
 }
 
 /// `ws` and `wss`.
@@ -89,7 +101,7 @@ impl<S: UrlScheme> FromStr for SecretUrl<S> {
             S::SCHEMES.contains(&url.scheme()) && url.has_host() && S::accepts(url)
         };
         let url = reqwest::Url::parse(text).ok().filter(is_valid);
-        url.map(|url| Self(url, PhantomData)).ok_or(S::EXPECTED)
+        url.map(|url| Self(url, PhantomData)).ok_or_else(|| S::expected(text))
     }
 }
 

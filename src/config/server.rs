@@ -275,9 +275,11 @@ impl Cors {
 
     /// Reports origins that are none.
     pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
-        if !self.allows_any() && self.origins().is_none() {
-            let allowed = "must be [\"*\"] or origins such as \"https://app.example\" or \"https://*.example.com\", no path";
-            mistakes.reject("allowed_origins", allowed);
+        let allowed = "must be [\"*\"] or origins such as \"https://app.example\" or \"https://*.example.com\", no path";
+        for (index, origin) in self.allowed_origins.iter().enumerate() {
+            if !self.allows_any() && OriginPattern::parse(origin).is_none() {
+                mistakes.table("allowed_origins").reject(&index.to_string(), allowed);
+            }
         }
     }
 

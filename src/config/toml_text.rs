@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<ValueTree, ConfigError> {
                 format!("table {table} is there twice, at line {first} and at line {line}")
             }
             (None, true) => {
-                format!("{message} at line {line}, column {column}; a text must have quotes")
+                format!("{message} at line {line}, column {column}; a text must have quotes: \"…\"")
             }
             (None, false) => format!("{message} at line {line}, column {column}"),
         };
@@ -48,11 +48,13 @@ fn first_header(text: &str, line: usize) -> Option<(String, usize)> {
     (first < line).then_some((shown, first))
 }
 
-/// Returns true if a value at this line is a text without quotes.
+/// Returns true if a value at this line is a text without quotes, or with those of a word processor.
 fn lacks_quotes(text: &str, line: usize) -> bool {
     let line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     let value = line.split_once('=').map(|(_, value)| value.trim_start_matches([' ', '[']));
-    value.is_some_and(|value| value.starts_with(|first: char| first.is_ascii_alphanumeric()))
+    value.is_some_and(|value| {
+        value.starts_with(|first: char| first.is_alphanumeric() || "“”„‘’«»".contains(first))
+    })
 }
 
 fn read_table(text: &str, table: &dyn TableLike, origin: Origin) -> ValueTree {

@@ -7,6 +7,7 @@ use figment::value::Value;
 
 use super::error::ConfigError;
 use super::keys::{CHAINS, KnownKeys, PREFIX, variable_key, variable_name};
+use super::layers::URL_VARIABLE;
 use super::nearest::nearest;
 use super::value_tree::{Origin, ValueTree};
 
@@ -96,7 +97,7 @@ fn hint(name: &str, known: &KnownKeys) -> Option<String> {
         ));
     }
     let section = key.split('_').next()?;
-    if !sections.contains(&section) || name == FILE_VARIABLE {
+    if !sections.contains(&section) || [FILE_VARIABLE, URL_VARIABLE].contains(&name) {
         return None;
     }
     // Any key of a chain may have any chain's name.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use parking_lot::Mutex;
+use serde::Serialize;
+use utoipa::{OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -40,10 +42,28 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let next_block = records.clone();
     let next_block_fees: NextBlockFees = Arc::new(move |chain| next_block.next_block_fees(chain));
     assembly.offers.insert(next_block_fees);
-    let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
+    let of_market = records.clone();
+    assembly.routes.market_members.add(move |chain, _| {
+        let fees_ready = of_market.chains.get(chain).lock().matrix.is_some();
+        MarketMembers { fees_ready }
+    });
+    let routes = OpenApiRouter::with_openapi(Schemas::openapi());
+    let routes = routes.routes(routes!(routes::get_fees));
     assembly.routes.timed.push(routes.with_state(records));
     Ok(())
 }
+
+/// Members of the fee market.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeMarket)]
+struct MarketMembers {
+    /// True if `/v1/{chain}/fees` has fees: 200 blocks and their tips are known.
+    fees_ready: bool,
+}
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(MarketMembers)))]
+struct Schemas;
 
 /// Records of all chains. Cheap to clone.
 #[derive(Debug, Clone, FromRef)]

@@ -2,6 +2,8 @@
 //!
 //! No script of this service builds HTML from text.
 
+mod script;
+
 use axum::Router;
 use axum::extract::{OriginalUri, State};
 use axum::http::header::LINK;
@@ -14,6 +16,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::config::Chain;
 use crate::extras::static_files::{StaticFile, page_response, serve_files};
+use script::Module;
 
 pub(crate) const EXTRA: Extra = Extra { name: "pages", sections: &[], command: None, join };
 
@@ -46,9 +49,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");
 
-/// Place of the preloads of all modules, which the browser would otherwise find one after another.
-const MODULES: &str = "<!-- modules -->";
-
 /// Place of the badges in the page for browsers without JavaScript.
 const BADGES: &str = "<!-- badges -->";
 
@@ -61,37 +61,44 @@ const SHOWN_DEMO_NOTICE: &str = "id=\"demo\">";
 const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
 const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
 
+const DOM: &str = include_str!("pages/dashboard/dom.js");
+
+/// Modules of the dashboard, which its page loads as one.
+const MODULES: [Module; 27] = [
+    ("amounts.js", include_str!("pages/dashboard/amounts.js")),
+    ("cards.js", include_str!("pages/dashboard/cards.js")),
+    ("chain.js", include_str!("pages/dashboard/chain.js")),
+    ("copy.js", include_str!("pages/dashboard/copy.js")),
+    ("costs.js", include_str!("pages/dashboard/costs.js")),
+    ("details.js", include_str!("pages/dashboard/details.js")),
+    ("dom.js", DOM),
+    ("favicon.js", include_str!("pages/dashboard/favicon.js")),
+    ("format.js", include_str!("pages/dashboard/format.js")),
+    ("heatmap.js", include_str!("pages/dashboard/heatmap.js")),
+    ("history.js", include_str!("pages/dashboard/history.js")),
+    ("live.js", include_str!("pages/dashboard/live.js")),
+    ("notify.js", include_str!("pages/dashboard/notify.js")),
+    ("overview.js", include_str!("pages/dashboard/overview.js")),
+    ("page.js", include_str!("pages/dashboard/page.js")),
+    ("points.js", include_str!("pages/dashboard/points.js")),
+    ("price-chart.js", include_str!("pages/dashboard/price-chart.js")),
+    ("score.js", include_str!("pages/dashboard/score.js")),
+    ("snippets.js", include_str!("pages/dashboard/snippets.js")),
+    ("sorting.js", include_str!("pages/dashboard/sorting.js")),
+    ("sparkline.js", include_str!("pages/dashboard/sparkline.js")),
+    ("spend.js", include_str!("pages/dashboard/spend.js")),
+    ("state.js", include_str!("pages/dashboard/state.js")),
+    ("store.js", include_str!("pages/dashboard/store.js")),
+    ("tiers.js", include_str!("pages/dashboard/tiers.js")),
+    ("trend.js", include_str!("pages/dashboard/trend.js")),
+    ("view.js", include_str!("pages/dashboard/view.js")),
+];
+
 /// Resources of the dashboard. The other pages use its palette and its icon too.
-const DASHBOARD_ASSETS: [StaticFile; 33] = [
+const DASHBOARD_ASSETS: [StaticFile; 7] = [
     StaticFile::css("/base.css", include_str!("pages/base.css")),
     StaticFile::css("/dashboard/style.css", include_str!("pages/dashboard/style.css")),
-    StaticFile::js("/dashboard/amounts.js", include_str!("pages/dashboard/amounts.js")),
-    StaticFile::js("/dashboard/cards.js", include_str!("pages/dashboard/cards.js")),
-    StaticFile::js("/dashboard/chain.js", include_str!("pages/dashboard/chain.js")),
-    StaticFile::js("/dashboard/copy.js", include_str!("pages/dashboard/copy.js")),
-    StaticFile::js("/dashboard/costs.js", include_str!("pages/dashboard/costs.js")),
-    StaticFile::js("/dashboard/details.js", include_str!("pages/dashboard/details.js")),
-    StaticFile::js("/dashboard/dom.js", include_str!("pages/dashboard/dom.js")),
-    StaticFile::js("/dashboard/favicon.js", include_str!("pages/dashboard/favicon.js")),
-    StaticFile::js("/dashboard/format.js", include_str!("pages/dashboard/format.js")),
-    StaticFile::js("/dashboard/heatmap.js", include_str!("pages/dashboard/heatmap.js")),
-    StaticFile::js("/dashboard/history.js", include_str!("pages/dashboard/history.js")),
-    StaticFile::js("/dashboard/live.js", include_str!("pages/dashboard/live.js")),
-    StaticFile::js("/dashboard/notify.js", include_str!("pages/dashboard/notify.js")),
-    StaticFile::js("/dashboard/overview.js", include_str!("pages/dashboard/overview.js")),
-    StaticFile::js("/dashboard/page.js", include_str!("pages/dashboard/page.js")),
-    StaticFile::js("/dashboard/points.js", include_str!("pages/dashboard/points.js")),
-    StaticFile::js("/dashboard/price-chart.js", include_str!("pages/dashboard/price-chart.js")),
-    StaticFile::js("/dashboard/score.js", include_str!("pages/dashboard/score.js")),
-    StaticFile::js("/dashboard/snippets.js", include_str!("pages/dashboard/snippets.js")),
-    StaticFile::js("/dashboard/sorting.js", include_str!("pages/dashboard/sorting.js")),
-    StaticFile::js("/dashboard/sparkline.js", include_str!("pages/dashboard/sparkline.js")),
-    StaticFile::js("/dashboard/spend.js", include_str!("pages/dashboard/spend.js")),
-    StaticFile::js("/dashboard/state.js", include_str!("pages/dashboard/state.js")),
-    StaticFile::js("/dashboard/store.js", include_str!("pages/dashboard/store.js")),
-    StaticFile::js("/dashboard/tiers.js", include_str!("pages/dashboard/tiers.js")),
-    StaticFile::js("/dashboard/trend.js", include_str!("pages/dashboard/trend.js")),
-    StaticFile::js("/dashboard/view.js", include_str!("pages/dashboard/view.js")),
+    StaticFile::js("/dashboard/dom.js", DOM),
     StaticFile::css(
         "/dashboard/uplot/uPlot.min.css",
         include_str!("pages/dashboard/uplot/uPlot.min.css"),
@@ -159,15 +166,8 @@ impl DashboardPage {
         let kept = chains.iter().map(|chain| chain.history_blocks.get()).min();
         let blocks = kept.unwrap_or(CHART_BLOCKS).min(CHART_BLOCKS);
         let week = if links.contains(&WEEK) { " data-week" } else { "" };
-        let modules = DASHBOARD_ASSETS.iter().filter_map(|file| {
-            let path = file.path.strip_prefix('/')?;
-            let is_module = file.content_type.starts_with("text/javascript");
-            is_module.then(|| format!("<link rel=\"modulepreload\" href=\"{path}\">"))
-        });
-        let modules: Vec<_> = modules.collect();
         let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
         let html = html.replace("data-blocks=\"60\"", &format!("data-blocks=\"{blocks}\"{week}"));
-        let html = html.replace(MODULES, &modules.join("\n"));
         let html = if links.contains(&FORM) {
             html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK)
         } else {
@@ -197,5 +197,8 @@ pub(crate) async fn docs() -> Response {
 /// Serves the resources of the dashboard and of the page that shows the document.
 pub(crate) fn assets() -> Router {
     let to_docs = || async { Redirect::permanent("../docs") };
-    serve_files(DASHBOARD_ASSETS.iter().chain(&DOCS_ASSETS)).route("/docs/", get(to_docs))
+    let bytes = script::join("page.js", &MODULES).into();
+    let script = StaticFile { bytes, ..StaticFile::js("/dashboard/page.js", "") };
+    let files = DASHBOARD_ASSETS.into_iter().chain(DOCS_ASSETS).chain([script]);
+    serve_files(files).route("/docs/", get(to_docs))
 }

@@ -21,7 +21,7 @@ use crate::store::etag;
 pub(crate) struct StaticFile {
     pub(crate) path: &'static str,
     pub(crate) content_type: &'static str,
-    pub(crate) bytes: &'static [u8],
+    pub(crate) bytes: Bytes,
 }
 
 impl StaticFile {
@@ -38,7 +38,7 @@ impl StaticFile {
         content_type: &'static str,
         text: &'static str,
     ) -> Self {
-        Self { path, content_type, bytes: text.as_bytes() }
+        Self { path, content_type, bytes: Bytes::from_static(text.as_bytes()) }
     }
 }
 
@@ -64,12 +64,12 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
 ];
 
 /// Serves files.
-pub(crate) fn serve_files(files: impl IntoIterator<Item = &'static StaticFile>) -> Router {
+pub(crate) fn serve_files(files: impl IntoIterator<Item = StaticFile>) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
         let asset = Arc::new(Asset {
             content_type: file.content_type,
-            etag: etag::for_body(file.bytes),
-            body: StaticBody::new(Bytes::from_static(file.bytes)),
+            etag: etag::for_body(&file.bytes),
+            body: StaticBody::new(file.bytes),
         });
         let serve = async move |request: HeaderMap| asset.response(&request);
         routes.route(file.path, get(serve))

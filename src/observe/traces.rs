@@ -28,6 +28,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::{Layer, Registry};
 
+use super::http_client::check_service;
 use super::redaction;
 use crate::config::{self, UpstreamUrl};
 use otlp_client::OtlpHttpClient;
@@ -98,6 +99,9 @@ pub(crate) async fn check_collector(endpoint: &UpstreamUrl) -> Result<String, St
     match exporter.export(Vec::new()).await {
         Ok(()) => Ok("takes spans".to_owned()),
         Err(error) => {
+            // The exporter does not say why a server cannot be reached.
+            let (upstream, url) = (config::Upstream::default(), endpoint.expose().to_string());
+            check_service(&upstream, url, HeaderMap::new()).await?;
             Err(redaction::Redactor::new(endpoint.secrets()).redact_text(&error.to_string()))
         }
     }

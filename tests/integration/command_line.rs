@@ -132,7 +132,7 @@ async fn check_config_asks_every_other_service() {
     assert!(lines[3].starts_with("tracing.otlp_endpoint: FAILED: "), "{lines:?}");
     // These speak HTTP alone.
     let (_, lines, _) = check(&with(&good.replace("http:", "https:")));
-    for line in [&lines[1], &lines[4]] {
+    for line in [&lines[1], &lines[3], &lines[4]] {
         assert!(line.ends_with(": FAILED: the server does not speak TLS; try http://"), "{line}");
     }
 }

@@ -109,10 +109,12 @@ async fn fewer_than_200_blocks_are_no_data_and_more_need_no_reading() {
     let service = TestServer::start(&with_asks(&node, 0)).await;
     service.wait_for_ok("/v1/a/gas-suggestion").await;
     service.get("/v1/a/fees").await.assert_problem(503, "no_data");
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["fees_ready"], false);
     // Polls of 200 blocks have their own percentile alone.
     let long = format!("{}pricing.window_blocks = 200\n", with_asks(&node, 0));
     let service = TestServer::start(&long).await;
     let fees = wait_for_fees(&service, 2003).await;
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["fees_ready"], true);
     assert_eq!(fees["percentile"], 60.0);
     assert_eq!(fees["cells"].as_array().unwrap().len(), 24);
     // Blocknative's levels are the same fees.

@@ -70,6 +70,7 @@ fn a_variable_with_one_underscore_too_few_is_noted_and_no_foreign_one() {
         ("GAS_CHAINS_RONIN_NAME", &format!(": {levels}")),
         ("GAS_ALERTS", &format!(": {a_section}")),
         ("GAS_HISTORY", &format!(": {a_section}")),
+        ("GAS_RPC_URL", ""),
         // Variables of other programs.
         ("GAS_LIMIT", ""),
         ("GAS_SUGGESTION_SERVICE_HOST", ""),

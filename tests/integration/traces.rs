@@ -140,17 +140,18 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn otel_environment_variables_alone_export_nothing() {
-    let names = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-    let (_node, collector, service, mut client) =
-        start("no-spans", &names.map(|name| (name, "COLLECTOR"))).await;
-    client.request(get("/v1/a/gas-suggestion", &traceparent(true))).await;
-    let wrong = client.request(get("/v1/nowhere/fee-market", &traceparent(true))).await;
-    assert!(!wrong.text().contains("trace_id"), "{}", wrong.text());
-    // If there were any spans, the process would export them before it exits.
-    let (code, log) = service.stop_with("-TERM");
-    assert_eq!((code, collector.received().requests), (Some(0), 0));
-    assert!(!log.contains("trace_id"), "{log}");
+async fn the_variable_of_opentelemetry_names_the_collector_unless_a_key_does() {
+    let otel = ("OTEL_EXPORTER_OTLP_ENDPOINT", "COLLECTOR");
+    for (own, is_exported) in [("", true), ("\"\"", false)] {
+        let (_node, collector, service, mut client) =
+            start("otel-variable", &[otel, ("GAS_TRACING__OTLP_ENDPOINT", own)]).await;
+        client.request(get("/v1/a/gas-suggestion", &traceparent(true))).await;
+        let wrong = client.request(get("/v1/nowhere/fee-market", &traceparent(true))).await;
+        assert_eq!(wrong.text().contains("trace_id"), is_exported, "{}", wrong.text());
+        // The process exports its spans before it exits.
+        assert_eq!(service.stop_with("-TERM").0, Some(0));
+        assert_eq!(collector.received().requests > 0, is_exported);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

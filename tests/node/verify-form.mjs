@@ -13,6 +13,7 @@ import { after, before, describe, test } from "node:test";
 import { getAddress, hexlify, randomBytes } from "ethers";
 
 import { DEADLINE_MS, becomes, checkLayout, focused, launch, makeOld, visit } from "./browser.mjs";
+import { checks } from "./dashboard/checks.mjs";
 
 const { services, nodes, shots } = JSON.parse(process.argv[2]);
 
@@ -142,6 +143,7 @@ class Form {
     // Checks this state in both colour schemes and all widths.
     async checkLayout(name) {
         await checkLayout(this.page, name, { shots, widths: [320, 390, 1280], dark: [390], unseen: [320] });
+        await checks(shots).accessible(this, name);
     }
 }
 

@@ -168,7 +168,7 @@ async fn the_typescript_program_sends_with_the_suggested_fees() {
     programs::expect_success(compile).await;
     let mut command = programs::node_js(&["viem"]);
     command.arg("send.js").current_dir(folder).env("SERVICE", service.url(""));
-    command.env("NODE", node.url()).env("PRIVATE_KEY", KEY);
+    command.env("RPC_URL", node.url()).env("PRIVATE_KEY", KEY);
     let hash = programs::expect_success(command).await;
     let transaction = node.call("eth_getTransactionByHash", json!([hash])).await;
     for (sent, suggested) in

@@ -10,7 +10,7 @@ use crate::test_server::TestServer;
 use crate::verifier::Verifier;
 
 /// Packages that the test scripts import.
-const PACKAGES: &[&str] = &["@noble/hashes", "ethers", "playwright-core"];
+const PACKAGES: &[&str] = &["@noble/hashes", "axe-core", "ethers", "playwright-core"];
 
 #[tokio::test]
 async fn page_recognises_files_and_checks_that_they_match() {

@@ -418,6 +418,8 @@ export interface components {
             blob_base_fee_per_gas: components["schemas"]["BlobBaseFeePerGas"] | null;
             /** @description Fees for a transaction that can wait. They are not above those of the suggestion's medium tier. */
             low: components["schemas"]["Tier"];
+            /** @description True if `/v1/{chain}/fees` has fees: 200 blocks and their tips are known. */
+            fees_ready: boolean;
             data_fee: components["schemas"]["DataFeeParameters"] | null;
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
             usd_per_coin: components["schemas"]["UsdPerCoin"] | null;

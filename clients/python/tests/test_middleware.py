@@ -239,7 +239,7 @@ def test_options_that_cannot_be_right_are_refused_at_once(options):
 
 @pytest.mark.parametrize("page", ["clients/python/README.md", "docs/in-your-language.md"])
 def test_the_programs_of_the_documentation_run(node, service, page, monkeypatch, capsys):
-    for name, value in {"PRIVATE_KEY": KEY, "SERVICE": service.url, "NODE": node}.items():
+    for name, value in {"PRIVATE_KEY": KEY, "SERVICE": service.url, "RPC_URL": node}.items():
         monkeypatch.setenv(name, value)
     programs = re.findall(r"```py\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert programs

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_cached_nonce_management()
         .fetch_chain_id()
         .wallet(signer)
-        .connect(&var("NODE")?)
+        .connect(&var("RPC_URL")?)
         .await?;
 
     let to = address!("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed");

@@ -255,7 +255,7 @@ mod tests {
             ("url_file = \"/absent\"".to_owned(), "url_file: cannot read the file: No such"),
         ] {
             let error = parse(&text(&lines)).unwrap_err();
-            let is_named = error.contains(&format!("alerts.0.{key}"));
+            let is_named = error.contains(&format!("alerts[0].{key}"));
             assert!(is_named && !error.contains("c4n4ry"), "{lines}: {error}");
         }
         for path in [url, secret, wrong] {
@@ -268,25 +268,25 @@ mod tests {
         let alert = |lines: &str| format!("[[alerts]]\n{lines}\n");
         let good = "chain = \"a\"\nbelow = \"1 gwei\"\nurl = \"https://x.example\"";
         for (lines, key) in [
-            ("chain = \"a\"\nurl = \"https://x.example\"", "alerts.0.below"),
-            (&format!("{good}\nabove = \"p9\"")[..], "alerts.0.above"),
-            (&good.replace("\"a\"", "\"b\""), "alerts.0.chain"),
-            (&good.replace("1 gwei", "p0"), "alerts.0.below"),
-            (&good.replace("1 gwei", "1"), "alerts.0.below"),
-            (&good.replace("https://x", "http://x"), "alerts.0.url"),
-            (&format!("{good}\nrepeat = \"1s\""), "alerts.0.repeat"),
-            (&format!("{good}\npause = \"999ms\""), "alerts.0.pause"),
-            (&format!("{good}\nrepeat = \"2m\"\npause = \"3m\""), "alerts.0.pause"),
-            (&format!("{good}\nsecret = \"\""), "alerts.0.secret"),
-            (&format!("{good}\nformat = \"xml\""), "alerts.0.format"),
-            (&format!("{good}\ntext = \"xml\""), "alerts.0.text"),
-            ("chain = \"a\"\nbelow = \"p9\"", "alerts.0.url"),
+            ("chain = \"a\"\nurl = \"https://x.example\"", "alerts[0].below"),
+            (&format!("{good}\nabove = \"p9\"")[..], "alerts[0].above"),
+            (&good.replace("\"a\"", "\"b\""), "alerts[0].chain"),
+            (&good.replace("1 gwei", "p0"), "alerts[0].below"),
+            (&good.replace("1 gwei", "1"), "alerts[0].below"),
+            (&good.replace("https://x", "http://x"), "alerts[0].url"),
+            (&format!("{good}\nrepeat = \"1s\""), "alerts[0].repeat"),
+            (&format!("{good}\npause = \"999ms\""), "alerts[0].pause"),
+            (&format!("{good}\nrepeat = \"2m\"\npause = \"3m\""), "alerts[0].pause"),
+            (&format!("{good}\nsecret = \"\""), "alerts[0].secret"),
+            (&format!("{good}\nformat = \"xml\""), "alerts[0].format"),
+            (&format!("{good}\ntext = \"xml\""), "alerts[0].text"),
+            ("chain = \"a\"\nbelow = \"p9\"", "alerts[0].url"),
         ] {
             let error = parse(&alert(lines)).unwrap_err();
             assert!(error.contains(&format!("{key}:")), "{lines}: {error}");
         }
         let second = format!("{}{}", alert(good), alert(&good.replace("1 gwei", "x")));
-        assert!(parse(&second).unwrap_err().contains("alerts.1.below:"));
+        assert!(parse(&second).unwrap_err().contains("alerts[1].below:"));
         let many = alert(good).repeat(101);
         assert!(parse(&many).unwrap_err().contains("at most 100"));
     }

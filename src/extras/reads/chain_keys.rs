@@ -113,7 +113,7 @@ mod tests {
         for (methods, expected) in [
             (
                 r#"["eth_call", "eth call"]"#,
-                ".1: expected the name of a method, such as \"eth_call\" or \"+eth_call\"",
+                "[1]: expected the name of a method, such as \"eth_call\" or \"+eth_call\"",
             ),
             (
                 r#"["eth_call", "+eth_getLogs"]"#,

@@ -40,5 +40,5 @@ pub(super) async fn verification_form() -> Response {
 /// Serves the resources of the form for contract verification.
 pub(super) fn form_assets() -> Router {
     let to_form = || async { Redirect::permanent("../verify") };
-    serve_files(&FORM_ASSETS).route("/verify/", get(to_form))
+    serve_files(FORM_ASSETS).route("/verify/", get(to_form))
 }

@@ -155,6 +155,7 @@ export default {
         const inner = await (await many()).proxy(2);
         const proxy = await Proxy.start(inner.url);
         let fees;
+        inner.hasFees = true;
         proxy.rule = (path) => (path.endsWith("/fees") ? fees : "pass");
         const market = await until(() => get(`${inner.url}/v1/chain-1/fee-market`), ({ suggestion }) => suggestion);
         const { medium, high } = market.suggestion;

@@ -29,7 +29,7 @@ export const market = (block, changes = {}) => {
         average_base_fee_per_gas: "1000000000", next_base_fee_per_gas: "1125000000", average_reward_per_gas: ["20000000000"],
         gas_used_ratio: { latest: 0.51, average: 0.434 }, base_fee_trend: "rising",
         suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, level: null, level_deviation: null,
-        data_fee: { kind: "none" }, data_fee_reason: null, observed_at: "2026-11-20T17:31:34.123Z", ...changes,
+        data_fee: { kind: "none" }, data_fee_reason: null, fees_ready: true, observed_at: "2026-11-20T17:31:34.123Z", ...changes,
     };
     const priced = made.suggestion && { low: lowTier(made.suggestion), ...made };
     return { expected_price_per_gas: priced && expectedPrices(priced), ...made, ...priced };

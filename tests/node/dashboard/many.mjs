@@ -16,8 +16,6 @@ export class ManyChains {
         many.chains = Object.fromEntries(Array.from({ length: COUNT }, (_, index) => {
             const market = { baseFee: 10n ** BigInt(6 + (index % 6)), reward: 10n ** BigInt(3 + (index % 9)) };
             const chain = nodes.chain(FIRST_ID + index, market);
-            // Young chains have no fees by horizon.
-            chain.newest = 1000;
             return [`chain-${index}`, { ...chain, name: `Chain number ${index}`, fees: FEES, more: STILL }];
         }));
         many.service = await start({ config: config(many.chains) });
@@ -44,7 +42,9 @@ export class ManyChains {
             const deviation = (level) => ({ low: -0.12, normal: 0.02, high: 0.31 })[level] ?? null;
             const withLevel = (one) => {
                 const level = proxy.levelOf(one.chain_id);
-                return "level" in one ? { ...one, level, level_deviation: deviation(level) } : one;
+                const { fees_ready: isReady } = one;
+                const changed = { level, level_deviation: deviation(level), fees_ready: proxy.hasFees ?? isReady };
+                return "level" in one ? { ...one, ...changed } : one;
             };
             return Array.isArray(body) ? body.filter(({ chain_id: id }) => ids.has(id)).map(withLevel) : withLevel(body);
         };

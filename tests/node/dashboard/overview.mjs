@@ -144,4 +144,13 @@ export default {
             }
         });
     },
+
+    "a long name leaves the price free in the small view": async ({ check, config, nodes, open, start }) => {
+        const name = "Supercalifragilisticexpialidocious";
+        const service = await start({ config: config({ long: { ...nodes.chain(9_000_000_100), name, more: STILL } }) });
+        await open(`${service.url}/#mini`, async (dashboard) => {
+            await dashboard.waitForLiveRow(name);
+            await check.whole(dashboard, "mini-long", { widths: [360, 768] });
+        });
+    },
 };

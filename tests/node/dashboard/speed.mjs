@@ -8,6 +8,8 @@ import { chainConfig } from "./page.mjs";
 
 const MAX_BYTES = 150_000;
 const IDLE_SECONDS = 3;
+// Above 0.1 a page is no longer "good" by https://web.dev/articles/cls.
+const MAX_SHIFT = 0.1;
 
 // Opens the page in a new context. Returns the milliseconds until it shows a price, and the bytes transferred.
 async function measureFirstPrice(browser, url) {
@@ -42,6 +44,32 @@ async function measureFirstPrice(browser, url) {
     }
 }
 
+// Opens the page with a delay of 150 ms per round trip. Returns its layout shift until the history is there, and all
+// responses.
+async function measureShift(browser, url, width) {
+    const context = await browser.newContext({ viewport: { width, height: 800 } });
+    try {
+        const page = await context.newPage();
+        const client = await context.newCDPSession(page);
+        const slow = { offline: false, latency: 150, downloadThroughput: -1, uploadThroughput: -1 };
+        await client.send("Network.emulateNetworkConditions", slow);
+        await page.addInitScript(() => {
+            window.shift = 0;
+            const add = (list) => list.getEntries().forEach(({ value }) => (window.shift += value));
+            new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+        });
+        const responses = [];
+        page.on("response", (response) => responses.push(response));
+        await page.goto(url);
+        const last = url.includes("#") ? ".plot canvas" : ".spark polyline[points*=' ']";
+        await page.locator(last).first().waitFor({ state: "attached" });
+        if (url.includes("#")) await page.locator(".tier .wait:not(:empty)").first().waitFor();
+        return { shift: await page.evaluate(() => window.shift), responses };
+    } finally {
+        await context.close();
+    }
+}
+
 export default {
     "the first price needs less than 150 kB": async ({ browser, demo }) => {
         const service = await demo();
@@ -49,6 +77,21 @@ export default {
             const { at, bytes } = await measureFirstPrice(browser, `${service.url}/${hash}`);
             console.log(`# first price of "/${hash}" after ${Math.round(at)} ms, ${(bytes / 1000).toFixed(0)} kB`);
             assert(bytes > 20_000 && bytes < MAX_BYTES, `${bytes} bytes`);
+        }
+    },
+
+    "on a slow line the page loads one script, nothing moves, and no request fails": async ({ browser, demo }) => {
+        const service = await demo();
+        const chart = "/dashboard/uplot/uPlot.esm.js";
+        for (const [hash, scripts] of [["", ["/dashboard/page.js"]], ["#ethereum", ["/dashboard/page.js", chart]]]) {
+            for (const width of [360, 1280]) {
+                const { shift, responses } = await measureShift(browser, `${service.url}/${hash}`, width);
+                const paths = responses.map((response) => new URL(response.url()).pathname);
+                assert.deepEqual(paths.filter((path) => path.endsWith(".js")), scripts);
+                assert.deepEqual(responses.filter((response) => !response.ok()).map((response) => response.url()), []);
+                console.log(`# "/${hash}", ${width} wide: layout shift ${shift.toFixed(3)}`);
+                assert(shift < MAX_SHIFT, `layout shift of "/${hash}", ${width} wide: ${shift}`);
+            }
         }
     },
 

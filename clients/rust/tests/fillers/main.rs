@@ -365,7 +365,7 @@ fn the_program_of_the_documentation_sends_with_the_suggested_fees() {
     let tests = std::env::current_exe().unwrap();
     let binary = tests.parent().unwrap().with_file_name("examples/send");
     let mut command = std::process::Command::new(binary);
-    let variables = [("SERVICE", &*service.url), ("NODE", &*node.url), ("PRIVATE_KEY", KEY)];
+    let variables = [("SERVICE", &*service.url), ("RPC_URL", &*node.url), ("PRIVATE_KEY", KEY)];
     let output = command.envs(variables).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();

@@ -39,7 +39,7 @@ const UNAVAILABLE = ["no_data", "stale_data"];
  * @property {(list: object[], sentAt: number, pollMs: number, servedAt: number) => void} onList `servedAt` is the
  *     time at which the service sent the list, by its own clock
  * @property {(key: string, response: object) => void} onMarket
- * @property {(responses: Map<number, object>) => void} onMarkets fee markets by chain id
+ * @property {(responses: Map<number, object>) => void} onMarkets fee markets by chain id; empty if the request failed
  * @property {(key: string, score: object) => void} onScore
  * @property {() => void} onGap blocks may be missed from now on
  * @property {(connection: import('./state.js').Connection, reason?: string) => void} onConnection
@@ -134,7 +134,7 @@ export class LiveUpdates {
             this.#mustAskMarketsAgain = false;
             const nextAt = performance.now() + MIN_MARKETS_INTERVAL_MS;
             const responses = await getMarkets(this.#base, this.#abort.signal);
-            if (responses && !this.#abort.signal.aborted) this.#listener.onMarkets(responses);
+            if (!this.#abort.signal.aborted) this.#listener.onMarkets(responses ?? new Map());
             await new Promise((resolve) => setTimeout(resolve, nextAt - performance.now()));
             if (this.#abort.signal.aborted) return;
         } while (this.#mustAskMarketsAgain);

@@ -64,8 +64,10 @@ let reason;
 let pollMs;
 let tableShownAt = -Infinity;
 let isRenderQueued = false;
-// Fee markets that arrived before the first list of chains.
+// Fee markets that arrived before the first list of chains, and that list if it arrived before them: the page shows both at
+// once, so that nothing moves.
 let early;
+let firstList;
 /** @type {string[]} */
 const pendingAnnouncements = [];
 // Local time at which the connection was lost.
@@ -84,7 +86,8 @@ const listener = {
     },
     onList(list, sentAt, interval, servedAt) {
         pollMs = interval;
-        updateChains(list, sentAt, servedAt);
+        if (entries.size > 0 || early) updateChains(list, sentAt, servedAt);
+        else firstList = [list, sentAt, servedAt];
     },
     onMarket(key, response) {
         const entry = entries.get(key);
@@ -96,9 +99,11 @@ const listener = {
     onMarkets(responses) {
         if (entries.size === 0) {
             early = responses;
-            return;
+            if (!firstList) return;
+            updateChains(...firstList);
+        } else {
+            applyMarkets(responses, connection === "live");
         }
-        applyMarkets(responses, connection === "live");
         tableShownAt = -Infinity;
         onLoaded();
     },

@@ -46,11 +46,8 @@ const MAX_RETRY_MS = 15_000;
 const SCORE_INTERVAL_MS = 60_000;
 // Delay before a score that could not be loaded is requested again.
 const SCORE_RETRY_MS = 10_000;
-// The service has fees by horizon from this number of known blocks on.
-const FEES_BLOCKS = 200;
-// Minimum time between two requests for the fees by horizon, and delay before fees that are not known are requested again.
+// Minimum time between two requests for the fees by horizon.
 const FEES_INTERVAL_MS = 5000;
-const FEES_RETRY_MS = 60_000;
 // Prices that a sparkline shows.
 const HISTORY_LENGTH = 60;
 
@@ -102,6 +99,7 @@ export function isMarket(market) {
         ["low", "normal", "high", null].includes(market.level) &&
         (market.level_deviation === null || Number.isFinite(market.level_deviation)) &&
         ["low", "medium", "high"].every((tier) => isWei(market.expected_price_per_gas?.[tier])) &&
+        typeof market.fees_ready === "boolean" &&
         [market.gas_used_ratio, market.covers_full_blocks].every((one) => one instanceof Object)
     );
 }
@@ -245,9 +243,8 @@ export function hasHistory({ suggestion, status, wasRead }) {
 
 /** Returns true if the page must request the fees of a visible card, which it last requested at `askedAt`. */
 export function needsFees({ market, fees, status }, askedAt, now) {
-    if (!market || market.newest_block + 1 < FEES_BLOCKS || status === "unavailable") return false;
-    if (!fees) return now - askedAt >= FEES_RETRY_MS;
-    return fees.block !== market.newest_block && now - askedAt >= FEES_INTERVAL_MS;
+    if (!market?.fees_ready || status === "unavailable") return false;
+    return fees?.block !== market.newest_block && now - askedAt >= FEES_INTERVAL_MS;
 }
 
 /** Returns true if the service has said that, and why, the chain has no fee market. A request for it would fail. */
