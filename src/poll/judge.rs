@@ -38,15 +38,13 @@
 //! A less preferred upstream that takes over alone may lie. The judge remembers the head before that. A more preferred
 //! upstream whose heads continue it at the pace of the chain wins after three rounds.
 
-mod claim;
 mod round;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::fees::BlockAge;
 use crate::fees::plausibility::SuspiciousReply;
-use claim::Claim;
 pub use round::{Confirmation, Limits, PublishDecision, Round, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
@@ -62,16 +60,14 @@ pub struct Judge {
     published: Option<Published>,
     /// When a plausible head was last reported.
     last_plausible_at: Option<Instant>,
-    /// Changes of the published head, oldest first, from which the block time is observed.
-    head_changes: VecDeque<ObservedHead>,
+    /// Time per block, as the published heads show.
+    pace: Duration,
     /// Suspicious replies that are not confirmed yet, by upstream.
     claims: BTreeMap<usize, Claim>,
     /// Set while the published head may be a lie of an upstream that took over.
     trail: Option<Trail>,
-    /// Head from which one block per block time is expected.
-    schedule_baseline: Option<ObservedHead>,
-    /// When other upstreams were last queried because the published block is old.
-    sought_young_at: Option<Instant>,
+    /// When other upstreams were last queried because the published head is late or its block old.
+    queried_others_at: Option<Instant>,
     /// When a clock of the machine last leapt.
     leapt_at: Option<Instant>,
 }
@@ -97,7 +93,18 @@ struct Trail {
     /// `None`: nothing was published before.
     observed: Option<ObservedHead>,
     source: usize,
-    block_time: Duration,
+    pace: Duration,
+}
+
+/// Consecutive suspicious replies of one upstream.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    reason: SuspiciousReply,
+    first: ObservedHead,
+    last: ObservedHead,
+    rounds: u32,
+    /// Rounds with this reason, also if the heads do not continue each other.
+    attempts: u32,
 }
 
 /// Newest block that an upstream reports.
@@ -129,12 +136,12 @@ impl Judge {
     const MIN_LATENESS: Duration = Duration::from_secs(1);
     const PATIENCE_BLOCKS: u32 = 10;
     const MIN_PATIENCE: Duration = Duration::from_secs(5);
-    /// Number of head changes from which the block time is observed.
-    const MAX_HEAD_CHANGES: usize = 16;
     /// A chain whose headers say so becomes this many times faster from one block to the next: Base went from 2 s to 200 ms.
     const MAX_SUDDEN_SPEED_UP: u32 = 10;
     /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
+    /// Time without blocks does not make it look slower than this.
+    const MAX_SLOW_DOWN: u32 = 10;
 
     /// Judge without a published head, of a chain with this block time, whose data is served until `max_age`.
     #[must_use]
@@ -146,11 +153,10 @@ impl Judge {
             max_age,
             published: None,
             last_plausible_at: None,
-            head_changes: VecDeque::with_capacity(Self::MAX_HEAD_CHANGES),
+            pace: block_time,
             claims: BTreeMap::new(),
             trail: None,
-            schedule_baseline: None,
-            sought_young_at: None,
+            queried_others_at: None,
             leapt_at: None,
         }
     }
@@ -158,6 +164,12 @@ impl Judge {
     /// Sets when a clock of the machine last leapt.
     pub fn set_leap(&mut self, at: Option<Instant>) {
         self.leapt_at = at;
+    }
+
+    /// Returns the index of the upstream whose reply was published last; `None`: another replica's was, or none.
+    #[must_use]
+    pub fn source(&self) -> Option<usize> {
+        self.published.map(|published| published.source).filter(|source| *source != REMOTE)
     }
 
     /// Starts the round of a poll at `now`.
@@ -168,18 +180,15 @@ impl Judge {
     /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
     /// implausible.
     fn observed_block_time(&self) -> Duration {
-        self.observed_pace().min(self.block_time)
+        self.pace.min(self.block_time)
     }
 
-    /// The observed time per block, also if that is longer than configured; the configured one if it is unknown.
-    fn observed_pace(&self) -> Duration {
-        let (Some(first), Some(last)) = (self.head_changes.front(), self.head_changes.back())
-        else {
-            return self.block_time;
-        };
+    /// Returns the time per block between two heads, within bounds; `None`: the head is not higher.
+    fn pace_between(&self, first: ObservedHead, last: ObservedHead) -> Option<Duration> {
         let blocks = u32::try_from(last.head.saturating_sub(first.head)).unwrap_or(u32::MAX);
-        let elapsed = last.at.saturating_duration_since(first.at);
-        elapsed.checked_div(blocks).map_or(self.block_time, |pace| pace.max(self.min_block_time()))
+        let pace = last.at.saturating_duration_since(first.at).checked_div(blocks)?;
+        let slowest = self.block_time.saturating_mul(Self::MAX_SLOW_DOWN);
+        Some(pace.clamp(self.min_block_time(), slowest))
     }
 
     fn min_block_time(&self) -> Duration {
@@ -188,11 +197,9 @@ impl Judge {
 
     /// Forgets the heads of a node that was behind, before one that is not is published.
     fn restart(&mut self) {
-        self.published = None;
-        self.head_changes.clear();
-        self.claims.clear();
-        self.trail = None;
-        self.schedule_baseline = None;
+        let Self { last_plausible_at, queried_others_at, leapt_at, .. } = *self;
+        let new = Self::new(self.block_time, self.max_age);
+        *self = Self { last_plausible_at, queried_others_at, leapt_at, ..new };
     }
 
     /// Returns true if the published block is old and that of `report` is not.
@@ -218,28 +225,15 @@ impl Judge {
     /// Publishes a report of this time.
     fn publish(&mut self, report: Report, at: Instant) {
         let Report { head, upstream: source, .. } = report;
+        let mut observed = ObservedHead { head, at };
+        if let Some(Published { observed: last, .. }) = self.published {
+            // A record of another replica may be from before an own reply. Heads change in the order of publications.
+            observed.at = if head == last.head { last.at } else { at.max(last.at) };
+            let pace = self.pace_between(last, observed).unwrap_or(self.pace);
+            self.pace = (self.pace.saturating_mul(7).saturating_add(pace)) / 8;
+        }
         let is_old = report.block_age == BlockAge::Old;
-        let last = self.published.map(|published| published.observed);
-        if let Some(observed) = last.filter(|last| last.head == head) {
-            self.published = Some(Published { observed, source, is_old });
-            return;
-        }
-        // A record of another replica may be from before an own reply. Heads change in the order of publications.
-        let at = last.map_or(at, |last| at.max(last.at));
-        let observed = ObservedHead { head, at };
-        if last.is_some_and(|last| head < last.head) {
-            self.head_changes.clear();
-            self.schedule_baseline = None;
-        }
-        if self.head_changes.len() == Self::MAX_HEAD_CHANGES {
-            self.head_changes.pop_front();
-        }
-        self.head_changes.push_back(observed);
         self.published = Some(Published { observed, source, is_old });
-        // A head ahead of its schedule gets no credit for later.
-        if self.lateness(at).is_none_or(|late| late.is_zero()) {
-            self.schedule_baseline = Some(observed);
-        }
     }
 
     /// Publishes a confirmed reply. Its earlier claims show the block time from now on.
@@ -247,56 +241,45 @@ impl Judge {
         if is_majority {
             self.trail = None;
         } else {
-            self.keep_trail(report.upstream);
+            self.update_trail(report.upstream, false);
         }
         let claim = self.claims.remove(&report.upstream);
         self.claims.clear();
+        self.last_plausible_at = Some(now);
+        self.publish(report, now);
         match claim {
             Some(claim) if claim.reason.concerns_head() => {
-                self.head_changes.clear();
-                self.head_changes.push_back(claim.first);
+                self.pace = self.pace_between(claim.first, claim.last).unwrap_or(self.block_time);
             }
             // The amounts stay suspicious until the blocks leave the window, and were confirmed once.
             Some(claim) => _ = self.claims.insert(report.upstream, claim),
             None => {}
         }
-        self.publish(report, now);
     }
 
-    /// Before `upstream` takes over alone: remembers what is published, unless a preferred upstream takes over.
-    fn keep_trail(&mut self, upstream: usize) {
+    /// Before a head of `upstream` is published: ends the doubt if it is preferred, and else remembers what is published
+    /// unless it `is_trusted`.
+    fn update_trail(&mut self, upstream: usize, is_trusted: bool) {
         self.trail = self.trail.filter(|trail| upstream > trail.source);
-        let block_time = self.observed_pace();
-        if let (None, Some(published), Some(preferred)) =
-            (self.trail, self.published, upstream.checked_sub(1))
-        {
-            let Published { observed, source, .. } = published;
-            let source = source.min(preferred);
-            self.trail = Some(Trail { observed: Some(observed), source, block_time });
+        if let (None, false, Some(preferred)) = (self.trail, is_trusted, upstream.checked_sub(1)) {
+            let source = self.published.map_or(preferred, |last| last.source.min(preferred));
+            let observed = self.published.map(|last| last.observed);
+            self.trail = Some(Trail { observed, source, pace: self.pace });
         }
-    }
-
-    /// Delay of the published head against one block per block time since the baseline; `None`: no baseline.
-    fn lateness(&self, now: Instant) -> Option<Duration> {
-        let (baseline, published) = (self.schedule_baseline?, self.published?);
-        let blocks = published.observed.head.saturating_sub(baseline.head);
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let expected = self.block_time.saturating_mul(blocks);
-        Some(now.saturating_duration_since(baseline.at).saturating_sub(expected))
     }
 
     /// Records one more suspicious reply of an upstream. Erratic heads confirm nothing.
     fn record_claim(&mut self, report: Report, reason: SuspiciousReply, now: Instant) {
         // On the trail only the pace of the chain counts. Otherwise it may have become much faster.
-        let block_time = match self.trail {
-            Some(trail) if reason == SuspiciousReply::Regression => trail.block_time,
+        let pace = match self.trail {
+            Some(trail) if reason == SuspiciousReply::Regression => trail.pace,
             _ => self.min_block_time(),
         };
         let observed = ObservedHead { head: report.head, at: now };
         let continues = |claim: &Claim| {
             let lowest = claim.last.head.saturating_sub(Self::TOLERANCE_BLOCKS);
             claim.reason == reason
-                && (lowest..=max_plausible_head(claim.last, now, block_time)).contains(&report.head)
+                && (lowest..=max_plausible_head(claim.last, now, pace)).contains(&report.head)
         };
         let known = self.claims.get(&report.upstream).filter(|claim| {
             let since = now.saturating_duration_since(claim.last.at);
@@ -378,12 +361,33 @@ impl Judge {
 
     /// Returns true if the heads of this claim continue the trail at the pace of the chain.
     fn continues_trail(&self, claim: &Claim, now: Instant) -> bool {
-        let Some(Trail { observed, block_time, .. }) = self.trail else { return false };
+        let Some(Trail { observed, pace, .. }) = self.trail else { return false };
         let is_in_range = observed.is_none_or(|observed| {
-            let range = observed.head..=max_plausible_head(observed, now, block_time);
+            let range = observed.head..=max_plausible_head(observed, now, pace);
             range.contains(&claim.first.head) && range.contains(&claim.last.head)
         });
-        is_in_range && claim.has_pace(block_time)
+        is_in_range && claim.has_pace(pace)
+    }
+}
+
+impl Claim {
+    /// Returns true if the head has advanced since the first claim.
+    fn is_moving(&self, pace: Duration) -> bool {
+        let (blocks, expected) = self.progress(pace);
+        blocks > 0 && blocks.saturating_mul(2) >= expected
+    }
+
+    /// Returns true if the head has advanced at the pace of the chain, roughly. A node that catches up is faster.
+    fn has_pace(&self, pace: Duration) -> bool {
+        let (blocks, expected) = self.progress(pace);
+        self.is_moving(pace)
+            && blocks.saturating_mul(2) <= expected.saturating_mul(3).saturating_add(4)
+    }
+
+    /// Returns the number of blocks since the first claim, and the expected one.
+    fn progress(&self, pace: Duration) -> (u64, u64) {
+        let blocks = self.last.head.saturating_sub(self.first.head);
+        (blocks, expected_blocks(self.first.at, self.last.at, pace))
     }
 }
 

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fees::BlockAge;
 
 use super::{
-    Judge, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail, expected_blocks,
-    max_plausible_head,
+    Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
 };
 
 /// Decision on a plausible reply.
@@ -136,11 +135,16 @@ impl<'a> Round<'a> {
         if self.judge.is_overtaken_by(report) {
             self.judge.restart();
             self.limits = None;
-        } else if self.is_jump(report) {
-            // The time that these blocks took is not known.
-            self.judge.head_changes.clear();
         }
-        self.update_trail(report);
+        // Replicas with slightly different nodes adopt each other's records all the time.
+        let is_trusted = match self.limits {
+            None => self.judge.published.is_some(),
+            Some(limits) => {
+                report.head <= limits.highest_of_others
+                    && (limits.is_preferred(report.upstream) || report.upstream == REMOTE)
+            }
+        };
+        self.judge.update_trail(report.upstream, is_trusted);
         self.judge.publish(report, self.reported_at);
         self.published = Some(report.head);
         Ok(PublishDecision::Publish)
@@ -176,34 +180,10 @@ impl<'a> Round<'a> {
         report.is_of_now && (self.judge.has_leapt() || is_faster)
     }
 
-    /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,
-    /// starts it.
-    fn update_trail(&mut self, report: Report) {
-        let judge = &mut *self.judge;
-        let is_first = judge.published.is_none();
-        match self.limits {
-            None if is_first => {
-                let block_time = judge.block_time;
-                let trail = |source| Trail { observed: None, source, block_time };
-                judge.trail = report.upstream.checked_sub(1).map(trail);
-            }
-            // Replicas with slightly different nodes adopt each other's records all the time.
-            Some(limits)
-                if report.head > limits.highest_of_others
-                    || !(limits.is_preferred(report.upstream) || report.upstream == REMOTE) =>
-            {
-                judge.keep_trail(report.upstream);
-            }
-            _ => {
-                let trail = &mut judge.trail;
-                *trail = trail.filter(|trail| report.upstream > trail.source);
-            }
-        }
-    }
-
-    /// Adds a suspicious report of another replica, which supports that of an upstream.
-    pub fn add_suspicious(&mut self, report: Report, reason: SuspiciousReply) {
-        self.reports.push((report, Some(reason)));
+    /// Adds a report of another replica that supports a suspicious one of an upstream.
+    pub fn add_if_suspicious(&mut self, report: Report) {
+        let suspicion = self.suspicion(report);
+        self.reports.extend(suspicion.map(|reason| (report, Some(reason))));
     }
 
     /// Returns the plausible heads; `None`: all.
@@ -218,33 +198,23 @@ impl<'a> Round<'a> {
         self.reports.iter().any(|(_, suspicion)| suspicion.is_some())
     }
 
-    /// Returns true if other upstreams should be queried although this one succeeded: the head is three blocks late,
-    /// but at least 1 s. Lateness counts anew from then on.
+    /// Returns true if other upstreams should be queried although this one succeeded: no head has followed for three blocks,
+    /// but at least 1 s, or its block is old. Then they are queried now and then, because a halted chain looks the same.
     pub fn should_query_others(&mut self) -> bool {
-        let judge = &mut *self.judge;
-        let max_lateness =
-            judge.block_time.saturating_mul(Judge::LATE_BLOCKS).max(Judge::MIN_LATENESS);
-        let is_late = judge.lateness(self.now).is_some_and(|late| late >= max_lateness);
-        if is_late {
-            let baseline = |last: Published| ObservedHead { at: self.now, ..last.observed };
-            judge.schedule_baseline = judge.published.map(baseline);
+        let (now, judge) = (self.now, &mut *self.judge);
+        let Some(last) = judge.published else { return false };
+        let interval = if last.is_old {
+            judge.block_time.max(Judge::MIN_PATIENCE)
+        } else {
+            judge.block_time.saturating_mul(Judge::LATE_BLOCKS).max(Judge::MIN_LATENESS)
+        };
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= interval;
+        let is_due = (last.is_old || is_over(last.observed.at))
+            && judge.queried_others_at.is_none_or(is_over);
+        if is_due {
+            judge.queried_others_at = Some(now);
         }
-        is_late || self.seeks_young_block()
-    }
-
-    /// Returns true if other upstreams may have a block that is not old. They are queried now and then while the
-    /// published one is old, because a halted chain looks the same.
-    fn seeks_young_block(&mut self) -> bool {
-        let judge = &mut *self.judge;
-        let interval = judge.block_time.max(Judge::MIN_PATIENCE);
-        let is_due = judge
-            .sought_young_at
-            .is_none_or(|last| self.now.saturating_duration_since(last) >= interval);
-        let seeks = is_due && judge.published.is_some_and(|last| last.is_old);
-        if seeks {
-            judge.sought_young_at = Some(self.now);
-        }
-        seeks
+        is_due
     }
 
     /// Ends the round. A suspicious reply that is confirmed by now counts as published.
@@ -252,83 +222,60 @@ impl<'a> Round<'a> {
     #[must_use]
     pub fn finish(&mut self) -> RoundOutcome {
         let reports = std::mem::take(&mut self.reports);
-        let Self { judge, now, limits, .. } = self;
-        let (judge, now, limits) = (&mut **judge, *now, *limits);
-        let plausible = || reports.iter().filter(|(_, suspicion)| suspicion.is_none());
-        for (report, _) in plausible() {
-            judge.claims.remove(&report.upstream);
-            judge.last_plausible_at = Some(now);
-        }
-        let suspicious: Vec<_> =
-            reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
-        for (report, reason) in &suspicious {
-            judge.record_claim(*report, *reason, now);
+        for (report, suspicion) in &reports {
+            match suspicion {
+                Some(reason) => self.judge.record_claim(*report, *reason, self.now),
+                None => {
+                    self.judge.claims.remove(&report.upstream);
+                    self.judge.last_plausible_at = Some(self.now);
+                }
+            }
         }
         let votes = Votes::new(&reports);
-        let is_outvoted = plausible().any(|(report, _)| votes.have_majority(report, None));
-        let confirmed = judge.confirmed_by_majority(&suspicious, &votes, now).or_else(|| {
-            let alone = || judge.confirmed_alone(&suspicious, &votes, limits, now);
-            (!is_outvoted).then(alone).flatten()
+        let suspicious: Vec<_> =
+            reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
+        // Of what most say the newest head of an upstream; else what the most preferred one has repeated.
+        let believed = suspicious.iter().filter_map(|(report, reason)| {
+            let is_majority = self.confirmation(*report, *reason, &votes)?;
+            let head = if is_majority { report.head } else { 0 };
+            let rank = (is_majority, report.upstream != REMOTE, head, Reverse(report.upstream));
+            Some((rank, *report))
         });
-        let is_confirmed = |report: &Report| {
-            confirmed.is_some_and(|(confirmed, _)| confirmed.upstream == report.upstream)
-        };
+        let confirmed = believed.max_by_key(|(rank, _)| *rank);
+        let upstream = confirmed.map(|(_, report)| report.upstream);
         let refuted = suspicious.iter().filter(|(report, reason)| {
-            !is_confirmed(report) && judge.is_refuted(report.upstream, *reason)
+            Some(report.upstream) != upstream && self.judge.is_refuted(report.upstream, *reason)
         });
         let refuted = refuted.map(|(report, _)| report.upstream).collect();
-        let confirmed = confirmed.map(|(report, is_majority)| {
+        let confirmed = confirmed.map(|((is_majority, ..), report)| {
             let rounds = if is_majority { 1 } else { Judge::CONFIRMING_ROUNDS };
-            let claim = judge.claims.get(&report.upstream);
+            let claim = self.judge.claims.get(&report.upstream);
             let is_new = claim.is_none_or(|claim| claim.rounds == rounds);
-            judge.publish_confirmed(report, is_majority, now);
-            judge.last_plausible_at = Some(now);
+            self.judge.publish_confirmed(report, is_majority, self.now);
             Confirmation { upstream: report.upstream, is_majority, is_new }
         });
         RoundOutcome { confirmed, refuted }
     }
-}
 
-/// A suspicious report, and why.
-type Suspicious = (Report, SuspiciousReply);
-
-impl Judge {
-    /// Returns what most upstreams say, with true. Of several heads the highest of an upstream. A lower head than a plausible
-    /// one must have been repeated, and move.
-    fn confirmed_by_majority(
+    /// Returns true if most upstreams confirm a suspicious report, false if its upstream has repeated it often enough; `None`:
+    /// it is not confirmed. A lower head than a plausible one must have been repeated, and move, in either case.
+    fn confirmation(
         &self,
-        suspicious: &[Suspicious],
+        report: Report,
+        reason: SuspiciousReply,
         votes: &Votes<'_>,
-        now: Instant,
-    ) -> Option<(Report, bool)> {
-        let believed = suspicious.iter().filter(|(report, reason)| {
-            votes.have_majority(report, Some(*reason))
-                && !self.outlasts(*report, now)
-                && (votes.best_plausible.is_none()
-                    || *reason != SuspiciousReply::Regression
-                    || self.is_repeated_and_moving(report.upstream))
-        });
-        let newest = believed.max_by_key(|(report, _)| {
-            (report.upstream != REMOTE, report.head, Reverse(report.upstream))
-        });
-        newest.map(|(report, _)| (*report, true))
-    }
-
-    /// Returns what the most preferred upstream has repeated often enough, with false.
-    fn confirmed_alone(
-        &self,
-        suspicious: &[Suspicious],
-        votes: &Votes<'_>,
-        limits: Option<Limits>,
-        now: Instant,
-    ) -> Option<(Report, bool)> {
-        let believed = suspicious.iter().filter(|(report, reason)| {
-            !votes.have_majority(report, Some(*reason))
-                && !self.outlasts(*report, now)
-                && self.is_confirmed_alone(report.upstream, votes.best_plausible, limits, now)
-        });
-        let preferred = believed.min_by_key(|(report, _)| report.upstream);
-        preferred.map(|(report, _)| (*report, false))
+    ) -> Option<bool> {
+        let judge = &*self.judge;
+        if judge.outlasts(report, self.now) {
+            return None;
+        }
+        if votes.have_majority(&report, Some(reason)) {
+            let is_lower = reason == SuspiciousReply::Regression && votes.best_plausible.is_some();
+            return (!is_lower || judge.is_repeated_and_moving(report.upstream)).then_some(true);
+        }
+        let is_confirmed =
+            judge.is_confirmed_alone(report.upstream, votes.best_plausible, self.limits, self.now);
+        (is_confirmed && !votes.confirm_plausible()).then_some(false)
     }
 }
 
@@ -355,6 +302,12 @@ impl<'a> Votes<'a> {
         let counted = reports.iter().map(|(report, _)| report);
         votes.upstreams = count_upstreams(counted.filter(|report| votes.includes(report)));
         votes
+    }
+
+    /// Returns true if most upstreams agree with a plausible report.
+    fn confirm_plausible(&self) -> bool {
+        let mut plausible = self.reports.iter().filter(|(_, suspicion)| suspicion.is_none());
+        plausible.any(|(report, _)| self.have_majority(report, None))
     }
 
     /// Returns true if this report has a vote. A node that syncs or lags does not know the newest head, so it has none
