@@ -32,7 +32,7 @@ use crate::observe::clock;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::Publisher;
-use active_poll::{ActivePoll, Finished, UpstreamCall};
+use active_poll::{ActivePoll, UpstreamCall};
 pub use asks::{AskReader, AskReadings};
 use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
@@ -53,8 +53,6 @@ pub struct Poller {
     publisher: Publisher,
     reporter: PollReporter,
     doubts: DoubtLog,
-    /// Index of the upstream whose reply was published last; `None`: another replica's was.
-    in_use: Option<usize>,
     asks: AskReadings,
     comparisons: Comparisons,
     /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
@@ -91,7 +89,6 @@ impl Poller {
             reporter: PollReporter::new(metrics, &chain),
             publisher,
             doubts: DoubtLog::default(),
-            in_use: None,
             asks,
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
@@ -235,54 +232,45 @@ impl Poller {
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = clock::now();
         self.finish_comparison();
-        let chain_parameters = self.publisher.chain_parameters();
-        let Self {
-            chain,
-            request,
-            upstreams,
-            judge,
-            publisher,
-            reporter,
-            doubts,
-            last_history,
-            ..
-        } = self;
-        let mut candidates = upstreams.poll_candidates(now);
+        let mut candidates = self.upstreams.poll_candidates(now);
         if order == CallOrder::ByPreference {
             candidates.sort_by_key(|candidate| candidate.index);
         }
-        judge.set_leap(publisher.chain().last_leap());
-        let mut round = judge.start_round(now);
-        if let Some(remote) = remote
-            && let Some(reason) = round.suspicion(remote)
-        {
-            round.add_suspicious(remote, reason);
+        self.judge.set_leap(self.publisher.chain().last_leap());
+        let mut round = self.judge.start_round(now);
+        if let Some(remote) = remote {
+            round.add_if_suspicious(remote);
         }
         let call = UpstreamCall {
-            chain,
-            chain_parameters,
-            request,
-            deadline: upstreams.attempt_deadline(),
-            earlier: last_history.as_ref(),
+            chain: &self.chain,
+            chain_parameters: self.publisher.chain_parameters(),
+            request: &self.request,
+            deadline: self.upstreams.attempt_deadline(),
+            earlier: self.last_history.as_ref(),
             limits: round.limits(),
         };
-        let is_start = publisher.chain().newest_block().is_none();
-        let mut active_poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
-        match chain.agreement.get() {
+        let is_start = self.publisher.chain().newest_block().is_none();
+        let mut active_poll = ActivePoll::new(
+            &call,
+            round,
+            &self.upstreams,
+            &mut self.publisher,
+            &mut self.doubts,
+            &self.reporter,
+        );
+        match self.chain.agreement.get() {
             1 if is_start => Box::pin(active_poll.poll_all(&candidates)).await,
             1 => active_poll.poll_in_order(&candidates).await,
             count => active_poll.poll_agreeing(&candidates, count).await,
         }
-        active_poll.adapt_deadline();
-        let Finished { outcome, source, published } = active_poll.finish();
+        let (outcome, published) = active_poll.finish();
         if let Some(published) = &published {
-            *last_history = Some(published.clone());
-            self.in_use = source;
+            self.last_history = Some(published.clone());
             self.compare_if_due(published);
             // After a check of another replica's record, that replica reads.
             self.asks.record_published(order == CallOrder::ByPreference, None);
         }
-        self.upstreams.request_due_headers(self.in_use);
+        self.upstreams.request_due_headers(self.judge.source());
         (outcome, published)
     }
 }

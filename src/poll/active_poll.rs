@@ -52,25 +52,17 @@ pub(crate) struct ActivePoll<'a> {
     pub(crate) reporter: &'a PollReporter,
     /// Replies that are not published unless they are confirmed.
     suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
+    /// Fee history that this poll published last.
     published: Option<FeeHistory>,
     /// Time that the first good reply took; with `agreement`, the slowest.
     reply_time: Option<Duration>,
     any_timed_out: bool,
+    /// True if an upstream had a good reply.
     is_success: bool,
-    /// Index of the upstream whose reply was published last.
-    source: Option<usize>,
-    /// True if that reply's newest block is not old.
-    has_young_block: bool,
 }
 
-/// Result of a poll.
-pub(crate) struct Finished {
-    pub(crate) outcome: PollOutcome,
-    /// Index of the upstream whose reply was published last.
-    pub(crate) source: Option<usize>,
-    /// Fee history that this poll published last.
-    pub(crate) published: Option<FeeHistory>,
-}
+/// The reply of an upstream.
+pub(crate) type Reply<'a> = (Candidate<'a>, PricedReply);
 
 impl UpstreamCall<'_> {
     /// Fetches and prices a fee history. Requests the chain id again before a surprising one is believed: its head is
@@ -165,25 +157,27 @@ impl<'a> ActivePoll<'a> {
             reply_time: None,
             any_timed_out: false,
             is_success: false,
-            source: None,
-            has_young_block: false,
         }
     }
 
-    /// Returns true if an upstream had a good reply.
-    pub(crate) fn is_success(&self) -> bool {
-        self.is_success
+    /// Calls these upstreams at once.
+    pub(crate) fn send_all(
+        &self,
+        candidates: &[Candidate<'a>],
+    ) -> FuturesUnordered<
+        impl Future<Output = (Candidate<'a>, Result<PricedReply, PollError>)> + use<'a>,
+    > {
+        let call = self.call;
+        let send = |candidate| async move { (candidate, call.send(candidate).await) };
+        candidates.iter().copied().map(send).collect()
     }
 
     /// Calls all candidates at once, because no head is known that a wrong one would contradict. Waits for those that are
     /// preferred to the best reply, and for the others if its block is old or of unknown age. Publishes the best reply.
     pub(crate) async fn poll_all(&mut self, candidates: &[Candidate<'a>]) {
-        let call = self.call;
-        let send =
-            |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
-        let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
+        let mut pending = self.send_all(candidates);
         let mut unanswered: Vec<usize> = candidates.iter().map(|it| it.index).collect();
-        let mut replies: Vec<(Candidate<'a>, PricedReply)> = Vec::new();
+        let mut replies: Vec<Reply<'a>> = Vec::new();
         let mut deadline = None;
         loop {
             // Preferred upstreams have the whole deadline of their call.
@@ -197,7 +191,7 @@ impl<'a> ActivePoll<'a> {
             unanswered.retain(|index| *index != candidate.index);
             match reply {
                 Ok(reply) => replies.push((candidate, reply)),
-                Err(failure) => self.record(candidate, &Err(failure)),
+                Err(failure) => self.record_failure(candidate, &failure),
             }
             let best = replies.iter().min_by_key(|(it, reply)| self.preference(it.index, reply));
             let Some((best, reply)) = best else { continue };
@@ -208,17 +202,25 @@ impl<'a> ActivePoll<'a> {
             if self.call.block_age(reply.head) == BlockAge::Young {
                 break;
             }
-            deadline.get_or_insert((Instant::now() + call.deadline / 2).into());
+            deadline.get_or_insert((Instant::now() + self.call.deadline / 2).into());
         }
         drop(pending);
         replies.sort_by_key(|(candidate, reply)| self.preference(candidate.index, reply));
+        self.publish_best(replies);
+    }
+
+    /// Publishes the first good one of these replies, the best of which comes first.
+    pub(crate) fn publish_best(&mut self, replies: Vec<Reply<'a>>) {
+        let mut has_young_block = false;
         for (candidate, reply) in replies {
+            let block_age = self.call.block_age(reply.head);
             if !self.is_success {
                 self.evaluate_reply(candidate, Ok(reply));
-            } else if self.call.block_age(reply.head) == BlockAge::Old && self.has_young_block {
-                self.record(candidate, &Err(PollError::OldBlock));
+                has_young_block = self.is_success && block_age == BlockAge::Young;
+            } else if has_young_block && block_age == BlockAge::Old {
+                self.record_failure(candidate, &PollError::OldBlock);
             } else {
-                self.record(candidate, &Ok(()));
+                self.record_success(candidate);
             }
         }
     }
@@ -237,8 +239,7 @@ impl<'a> ActivePoll<'a> {
     /// Calls the first candidate, then all others at once if it has no good reply or seems late.
     pub(crate) async fn poll_in_order(&mut self, candidates: &[Candidate<'a>]) {
         let Some((&first, others)) = candidates.split_first() else { return };
-        let call = self.call;
-        let reply = call.send(first).await;
+        let reply = self.call.send(first).await;
         self.evaluate_reply(first, reply);
         let seeks_newer = self.is_success && self.round.should_query_others();
         if self.is_success && !seeks_newer {
@@ -247,8 +248,7 @@ impl<'a> ActivePoll<'a> {
         let published = self.publisher.chain().newest_block();
         // Do not wait for upstreams that failed lately only to find a higher head.
         let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
-        let mut replies: FuturesUnordered<_> =
-            others.map(|other| async move { (other, call.send(other).await) }).collect();
+        let mut replies = self.send_all(&others.collect::<Vec<_>>());
         while let Some((other, reply)) = replies.next().await {
             self.evaluate_reply(other, reply);
             // A suspicious reply waits for all others, of which most may contradict it or agree with it.
@@ -261,57 +261,26 @@ impl<'a> ActivePoll<'a> {
         }
     }
 
-    /// Adapts the deadline of the next polls to the replies of this one.
-    pub(crate) fn adapt_deadline(&self) {
-        match self.reply_time {
-            Some(took) => self.upstreams.record_reply_time(took),
-            None if self.any_timed_out => self.upstreams.record_timeouts(),
-            None => {}
-        }
-    }
-
     /// Publishes a reply if it is plausible.
-    pub(crate) fn evaluate_reply(
-        &mut self,
-        candidate: Candidate<'a>,
-        reply: Result<PricedReply, PollError>,
-    ) {
-        let took = reply.as_ref().ok().map(|reply| reply.took);
-        let checked = reply.and_then(|reply| {
-            let UpstreamCall { earlier, chain, chain_parameters, .. } = self.call;
-            let report = report(
-                candidate.index,
-                &reply.history,
-                reply.head,
-                earlier,
-                chain,
-                &chain_parameters,
-            );
-            match self.round.check(report) {
-                Ok(PublishDecision::Publish) => Ok(Some(reply)),
-                Ok(PublishDecision::AlreadyPublished) => Ok(None),
-                Err(reason) => {
-                    self.suspicious.push((candidate, reason, reply));
-                    Err(reason.into())
+    fn evaluate_reply(&mut self, candidate: Candidate<'a>, reply: Result<PricedReply, PollError>) {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(failure) => return self.record_failure(candidate, &failure),
+        };
+        let UpstreamCall { earlier, chain, ref chain_parameters, .. } = self.call;
+        let PricedReply { history, head, .. } = &reply;
+        let report = report(candidate.index, history, *head, earlier, chain, chain_parameters);
+        match self.round.check(report) {
+            Ok(decision) => {
+                self.record_reply_time(reply.took);
+                // Before the publication, so that the log has the recovery of the upstream before that of the chain.
+                self.record_success(candidate);
+                if decision == PublishDecision::Publish {
+                    self.publish(candidate.index, reply);
                 }
             }
-        });
-        let (outcome, publishable) = match checked {
-            Ok(publishable) => (Ok(()), publishable),
-            Err(failure) => (Err(failure), None),
-        };
-        if outcome.is_ok()
-            && let Some(took) = took
-        {
-            self.record_reply_time(took);
-        }
-        // The end of the poll decides about a suspicious reply.
-        if !matches!(outcome, Err(PollError::Suspicious(_))) {
-            self.record(candidate, &outcome);
-        }
-        // Last, so that the log has the recovery of the upstream before that of the chain.
-        if let Some(reply) = publishable {
-            self.publish(candidate.index, reply);
+            // The end of the poll decides about it.
+            Err(reason) => self.suspicious.push((candidate, reason, reply)),
         }
     }
 
@@ -320,16 +289,14 @@ impl<'a> ActivePoll<'a> {
         self.reply_time.get_or_insert(took);
     }
 
-    /// Records the outcome of an attempt.
-    pub(crate) fn record(&mut self, candidate: Candidate<'a>, outcome: &Result<(), PollError>) {
-        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(nodes::Error::Timeout(_))));
-        match outcome {
-            Ok(()) => {
-                self.is_success = true;
-                self.reporter.record_success(candidate);
-            }
-            Err(failure) => self.reporter.record_failure(candidate, failure),
-        }
+    fn record_success(&mut self, candidate: Candidate<'a>) {
+        self.is_success = true;
+        self.reporter.record_success(candidate);
+    }
+
+    pub(crate) fn record_failure(&mut self, candidate: Candidate<'a>, failure: &PollError) {
+        self.any_timed_out |= matches!(failure, PollError::Rpc(nodes::Error::Timeout(_)));
+        self.reporter.record_failure(candidate, failure);
     }
 
     pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
@@ -347,19 +314,22 @@ impl<'a> ActivePoll<'a> {
         let outlying = plausibility::count_outlying_rewards(history.blocks(), &chain.pricing);
         publisher.publish(accepted);
         let is_regression = last.is_some_and(|last| history.newest_block() < last);
-        self.reporter.record_published(index, is_regression);
+        self.reporter.record_published(Some(index), is_regression);
         self.reporter.record_outlying_rewards(outlying);
-        self.source = Some(index);
-        self.has_young_block = self.call.block_age(head) == BlockAge::Young;
         self.published = Some(history);
     }
 
-    /// Publishes a suspicious but confirmed reply, if there is one.
-    pub(crate) fn finish(mut self) -> Finished {
-        let suspicious = std::mem::take(&mut self.suspicious);
-        let has_unconfirmed = !suspicious.is_empty();
+    /// Publishes a suspicious but confirmed reply, if there is one. Returns what this poll published last. The deadline of the
+    /// next poll adapts to the replies.
+    pub(crate) fn finish(mut self) -> (PollOutcome, Option<FeeHistory>) {
+        match self.reply_time {
+            Some(took) => self.upstreams.record_reply_time(took),
+            None if self.any_timed_out => self.upstreams.record_timeouts(),
+            None => {}
+        }
+        let has_unconfirmed = !self.suspicious.is_empty();
         let RoundOutcome { confirmed, refuted } = self.round.finish();
-        for (candidate, reason, reply) in suspicious {
+        for (candidate, reason, reply) in std::mem::take(&mut self.suspicious) {
             let index = candidate.index;
             let confirmed = confirmed.filter(|it| it.upstream == index);
             match confirmed {
@@ -380,13 +350,12 @@ impl<'a> ActivePoll<'a> {
                 self.reporter.log_confirmed(index, reason, newest_block);
             }
         }
-        let Self { published, source, is_success, .. } = self;
-        let outcome = match is_success || published.is_some() {
+        let outcome = match self.is_success || self.published.is_some() {
             true => PollOutcome::Accepted,
             false if has_unconfirmed => PollOutcome::Unconfirmed,
             false => PollOutcome::Failed,
         };
-        Finished { outcome, source, published }
+        (outcome, self.published)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Polls that several processes share: what the loop of a chain needs of the one that divides them.
 
-use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::time::Instant;
@@ -126,7 +125,7 @@ impl Poller {
     /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
     fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
         let (chain, head) = (self.publisher.chain(), history.newest_block());
-        let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
+        let upstream = self.judge.source().and_then(|index| self.upstreams.polled().get(index));
         Some(SharedFeeHistory {
             slot: 0,
             history,
@@ -143,13 +142,13 @@ impl Poller {
         let chain = self.publisher.chain();
         let (head, last) = (history.newest_block(), chain.newest_block());
         let last_observed_at = chain.timestamps().map(|last| last.observed_at);
-        if last_observed_at >= Some(timestamps.observed_at) {
-            match last.cmp(&Some(head)) {
-                Ordering::Less => {}
-                Ordering::Equal => return AdoptOutcome::Duplicate,
-                // An earlier reply says nothing against a later one, however often it is read.
-                Ordering::Greater => return AdoptOutcome::Older,
-            }
+        let is_earlier = last_observed_at >= Some(timestamps.observed_at);
+        if is_earlier && last == Some(head) {
+            return AdoptOutcome::Duplicate;
+        }
+        // An earlier reply says nothing against a later one, however often it is read.
+        if is_earlier && last > Some(head) {
+            return AdoptOutcome::Older;
         }
         if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
             return AdoptOutcome::Older;
@@ -181,9 +180,8 @@ impl Poller {
             doubts: doubts.clone(),
             ..Accepted::now(history, market)
         });
-        self.in_use = None;
         self.last_history = Some(history.clone());
-        self.reporter.record_merged(last.is_some_and(|last| head < last));
+        self.reporter.record_published(None, last.is_some_and(|last| head < last));
         self.asks.record_published(true, publication.reading.as_ref());
         AdoptOutcome::Adopted
     }
