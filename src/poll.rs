@@ -112,7 +112,7 @@ impl Poller {
         loop {
             self.wait_for_poll(&mut schedule, &mut announced, &mut leaps).await;
             let sent = Instant::now();
-            let (outcome, _) = self.poll().await;
+            let (outcome, _) = self.poll(false).await;
             match self.publisher.chain().newest_block() {
                 Some(head) if outcome == PollOutcome::Accepted => {
                     schedule.set_block_time(self.longest_interval());
@@ -191,21 +191,12 @@ impl Poller {
         })
     }
 
-    /// Polls once and records the outcome.
-    async fn poll(&mut self) -> (PollOutcome, Option<FeeHistory>) {
-        self.poll_recorded(CallOrder::ByHealth, None).await
-    }
-
-    /// Polls once, after another replica's suspicious report if any, and records the outcome.
-    async fn poll_recorded(
-        &mut self,
-        order: CallOrder,
-        remote: Option<Report>,
-    ) -> (PollOutcome, Option<FeeHistory>) {
+    /// Polls once and records the outcome. With `is_shared`, another process reads the asks of the newest blocks.
+    async fn poll(&mut self, is_shared: bool) -> (PollOutcome, Option<FeeHistory>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
         // Boxed, so that the poller holds the state of a poll only during one.
-        let upstreams = Box::pin(self.poll_upstreams(order, remote));
+        let upstreams = Box::pin(self.poll_upstreams(is_shared));
         let (outcome, published) = span.instrument(upstreams).await;
         let is_success = outcome == PollOutcome::Accepted;
         if is_success {
@@ -225,22 +216,12 @@ impl Poller {
     /// next poll waits longer.
     ///
     /// With `agreement`, calls that many at once instead, and publishes what most of them agree on.
-    async fn poll_upstreams(
-        &mut self,
-        order: CallOrder,
-        remote: Option<Report>,
-    ) -> (PollOutcome, Option<FeeHistory>) {
+    async fn poll_upstreams(&mut self, is_shared: bool) -> (PollOutcome, Option<FeeHistory>) {
         let now = clock::now();
         self.finish_comparison();
-        let mut candidates = self.upstreams.poll_candidates(now);
-        if order == CallOrder::ByPreference {
-            candidates.sort_by_key(|candidate| candidate.index);
-        }
+        let candidates = self.upstreams.poll_candidates(now);
         self.judge.set_leap(self.publisher.chain().last_leap());
-        let mut round = self.judge.start_round(now);
-        if let Some(remote) = remote {
-            round.add_if_suspicious(remote);
-        }
+        let round = self.judge.start_round(now);
         let call = UpstreamCall {
             chain: &self.chain,
             chain_parameters: self.publisher.chain_parameters(),
@@ -267,21 +248,11 @@ impl Poller {
         if let Some(published) = &published {
             self.last_history = Some(published.clone());
             self.compare_if_due(published);
-            // After a check of another replica's record, that replica reads.
-            self.asks.record_published(order == CallOrder::ByPreference, None);
+            self.asks.record_published(is_shared, None);
         }
         self.upstreams.request_due_headers(self.judge.source());
         (outcome, published)
     }
-}
-
-/// Order in which a poll calls the upstreams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallOrder {
-    /// Healthy ones first.
-    ByHealth,
-    /// The first one first, even if it failed lately: it is asked to check what others say.
-    ByPreference,
 }
 
 /// Returns what the judge checks of this reply, or record, after the `earlier` one.

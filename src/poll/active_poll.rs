@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::doubts::DoubtLog;
-use super::judge::{Confirmation, Judge, Limits, PublishDecision, Round, RoundOutcome};
+use super::judge::{Confirmation, Judge, Limits, Round, RoundOutcome};
 use super::reporter::{PollError, PollReporter};
 use super::{PollOutcome, report};
 use crate::config;
@@ -193,10 +193,9 @@ impl<'a> ActivePoll<'a> {
                 Ok(reply) => replies.push((candidate, reply)),
                 Err(failure) => self.record_failure(candidate, &failure),
             }
-            let best = replies.iter().min_by_key(|(it, reply)| self.preference(it.index, reply));
-            let Some((best, reply)) = best else { continue };
-            let waits_for_preferred = unanswered.iter().any(|index| *index < best.index);
-            if waits_for_preferred {
+            replies.sort_by_key(|(it, reply)| self.preference(it.index, reply));
+            let Some((best, reply)) = replies.first() else { continue };
+            if unanswered.iter().any(|index| *index < best.index) {
                 continue;
             }
             if self.call.block_age(reply.head) == BlockAge::Young {
@@ -205,7 +204,6 @@ impl<'a> ActivePoll<'a> {
             deadline.get_or_insert((Instant::now() + self.call.deadline / 2).into());
         }
         drop(pending);
-        replies.sort_by_key(|(candidate, reply)| self.preference(candidate.index, reply));
         self.publish_best(replies);
     }
 
@@ -271,11 +269,11 @@ impl<'a> ActivePoll<'a> {
         let PricedReply { history, head, .. } = &reply;
         let report = report(candidate.index, history, *head, earlier, chain, chain_parameters);
         match self.round.check(report) {
-            Ok(decision) => {
+            Ok(is_new) => {
                 self.record_reply_time(reply.took);
                 // Before the publication, so that the log has the recovery of the upstream before that of the chain.
                 self.record_success(candidate);
-                if decision == PublishDecision::Publish {
+                if is_new {
                     self.publish(candidate.index, reply);
                 }
             }
@@ -332,25 +330,22 @@ impl<'a> ActivePoll<'a> {
         for (candidate, reason, reply) in std::mem::take(&mut self.suspicious) {
             let index = candidate.index;
             let confirmed = confirmed.filter(|it| it.upstream == index);
-            match confirmed {
-                Some(Confirmation { is_new: false, .. }) => self.reporter.record_success(candidate),
-                _ => self.reporter.record_failure(candidate, &reason.into()),
-            }
             if refuted.contains(&index) {
                 candidate.upstream.record_rejected_reply();
             }
-            let Some(Confirmation { is_new, is_majority, .. }) = confirmed else { continue };
+            let Some(Confirmation { is_majority, .. }) = confirmed else {
+                self.reporter.record_failure(candidate, &reason.into());
+                continue;
+            };
+            self.record_success(candidate);
             let newest_block = reply.history.newest_block();
-            if !is_majority {
-                let window_blocks = self.call.chain.pricing.window_blocks.get();
-                self.doubts.record(reason, newest_block, window_blocks);
-            }
-            self.publish(index, reply);
-            if is_new {
+            let window_blocks = self.call.chain.pricing.window_blocks.get();
+            if !is_majority && self.doubts.record(reason, newest_block, window_blocks) {
                 self.reporter.log_confirmed(index, reason, newest_block);
             }
+            self.publish(index, reply);
         }
-        let outcome = match self.is_success || self.published.is_some() {
+        let outcome = match self.is_success {
             true => PollOutcome::Accepted,
             false if has_unconfirmed => PollOutcome::Unconfirmed,
             false => PollOutcome::Failed,

@@ -36,7 +36,7 @@
 //! # Trails
 //!
 //! A less preferred upstream that takes over alone may lie. The judge remembers the head before that. A more preferred
-//! upstream whose heads continue it at the pace of the chain wins after three rounds.
+//! upstream that continues it wins after three rounds in which its head moves.
 
 mod round;
 
@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 
 use crate::fees::BlockAge;
 use crate::fees::plausibility::SuspiciousReply;
-pub use round::{Confirmation, Limits, PublishDecision, Round, RoundOutcome};
+pub use round::{Confirmation, Limits, Round, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
 pub const REMOTE: usize = usize::MAX;
@@ -90,10 +90,9 @@ struct Published {
 /// The head before a less preferred upstream took over.
 #[derive(Debug, Clone, Copy)]
 struct Trail {
-    /// `None`: nothing was published before.
-    observed: Option<ObservedHead>,
+    /// 0: nothing was published before.
+    head: u64,
     source: usize,
-    pace: Duration,
 }
 
 /// Consecutive suspicious replies of one upstream.
@@ -140,8 +139,6 @@ impl Judge {
     const MAX_SUDDEN_SPEED_UP: u32 = 10;
     /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
-    /// Time without blocks does not make it look slower than this.
-    const MAX_SLOW_DOWN: u32 = 10;
 
     /// Judge without a published head, of a chain with this block time, whose data is served until `max_age`.
     #[must_use]
@@ -177,18 +174,12 @@ impl Judge {
         Round::new(self, now)
     }
 
-    /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
-    /// implausible.
-    fn observed_block_time(&self) -> Duration {
-        self.pace.min(self.block_time)
-    }
-
-    /// Returns the time per block between two heads, within bounds; `None`: the head is not higher.
+    /// Returns the time per block between two heads, at most the configured block time: a chain that became faster must not
+    /// look implausible. `None`: the head is not higher.
     fn pace_between(&self, first: ObservedHead, last: ObservedHead) -> Option<Duration> {
         let blocks = u32::try_from(last.head.saturating_sub(first.head)).unwrap_or(u32::MAX);
         let pace = last.at.saturating_duration_since(first.at).checked_div(blocks)?;
-        let slowest = self.block_time.saturating_mul(Self::MAX_SLOW_DOWN);
-        Some(pace.clamp(self.min_block_time(), slowest))
+        Some(pace.clamp(self.min_block_time(), self.block_time))
     }
 
     fn min_block_time(&self) -> Duration {
@@ -263,23 +254,19 @@ impl Judge {
         self.trail = self.trail.filter(|trail| upstream > trail.source);
         if let (None, false, Some(preferred)) = (self.trail, is_trusted, upstream.checked_sub(1)) {
             let source = self.published.map_or(preferred, |last| last.source.min(preferred));
-            let observed = self.published.map(|last| last.observed);
-            self.trail = Some(Trail { observed, source, pace: self.pace });
+            let head = self.published.map_or(0, |last| last.observed.head);
+            self.trail = Some(Trail { head, source });
         }
     }
 
     /// Records one more suspicious reply of an upstream. Erratic heads confirm nothing.
     fn record_claim(&mut self, report: Report, reason: SuspiciousReply, now: Instant) {
-        // On the trail only the pace of the chain counts. Otherwise it may have become much faster.
-        let pace = match self.trail {
-            Some(trail) if reason == SuspiciousReply::Regression => trail.pace,
-            _ => self.min_block_time(),
-        };
         let observed = ObservedHead { head: report.head, at: now };
         let continues = |claim: &Claim| {
             let lowest = claim.last.head.saturating_sub(Self::TOLERANCE_BLOCKS);
-            claim.reason == reason
-                && (lowest..=max_plausible_head(claim.last, now, pace)).contains(&report.head)
+            // It may have become much faster.
+            let highest = max_plausible_head(claim.last, now, self.min_block_time());
+            (lowest..=highest).contains(&report.head)
         };
         let known = self.claims.get(&report.upstream).filter(|claim| {
             let since = now.saturating_duration_since(claim.last.at);
@@ -308,10 +295,7 @@ impl Judge {
                 .claims
                 .get(&upstream)
                 .is_some_and(|claim| claim.attempts > Self::CONFIRMING_ROUNDS),
-            SuspiciousReply::Regression => {
-                self.trail.is_none()
-                    || self.published.is_none_or(|published| published.source <= upstream)
-            }
+            SuspiciousReply::Regression => self.trail.is_none_or(|trail| upstream > trail.source),
             SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten => true,
         }
     }
@@ -333,21 +317,21 @@ impl Judge {
                 upstream < other || self.published.is_some_and(|last| is_over(last.observed.at))
             }
             (Some(other), SuspiciousReply::Regression) => {
-                upstream < other && self.continues_trail(claim, now)
+                upstream < other && self.continues_trail(claim)
             }
             (Some(_), SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten) => false,
             (None, _) => {
                 let is_preferred = limits.is_none_or(|limits| limits.is_preferred(upstream));
-                (is_preferred && upstream != REMOTE) || self.last_plausible_at.is_none_or(is_over)
+                is_preferred || self.last_plausible_at.is_none_or(is_over)
             }
         }
     }
 
     /// Returns true if an upstream has repeated a suspicious head often enough, and it moves.
     fn is_repeated_and_moving(&self, upstream: usize) -> bool {
-        self.claims.get(&upstream).is_some_and(|claim| {
-            claim.rounds >= Self::CONFIRMING_ROUNDS && claim.is_moving(self.block_time)
-        })
+        self.claims
+            .get(&upstream)
+            .is_some_and(|claim| claim.rounds >= Self::CONFIRMING_ROUNDS && claim.is_moving())
     }
 
     /// Returns true if an upstream contradicts the published head of a less preferred one.
@@ -359,35 +343,16 @@ impl Judge {
         self.trail.is_some_and(contradicts)
     }
 
-    /// Returns true if the heads of this claim continue the trail at the pace of the chain.
-    fn continues_trail(&self, claim: &Claim, now: Instant) -> bool {
-        let Some(Trail { observed, pace, .. }) = self.trail else { return false };
-        let is_in_range = observed.is_none_or(|observed| {
-            let range = observed.head..=max_plausible_head(observed, now, pace);
-            range.contains(&claim.first.head) && range.contains(&claim.last.head)
-        });
-        is_in_range && claim.has_pace(pace)
+    /// Returns true if the heads of this claim continue the trail.
+    fn continues_trail(&self, claim: &Claim) -> bool {
+        self.trail.is_some_and(|trail| claim.last.head >= trail.head && claim.is_moving())
     }
 }
 
 impl Claim {
-    /// Returns true if the head has advanced since the first claim.
-    fn is_moving(&self, pace: Duration) -> bool {
-        let (blocks, expected) = self.progress(pace);
-        blocks > 0 && blocks.saturating_mul(2) >= expected
-    }
-
-    /// Returns true if the head has advanced at the pace of the chain, roughly. A node that catches up is faster.
-    fn has_pace(&self, pace: Duration) -> bool {
-        let (blocks, expected) = self.progress(pace);
-        self.is_moving(pace)
-            && blocks.saturating_mul(2) <= expected.saturating_mul(3).saturating_add(4)
-    }
-
-    /// Returns the number of blocks since the first claim, and the expected one.
-    fn progress(&self, pace: Duration) -> (u64, u64) {
-        let blocks = self.last.head.saturating_sub(self.first.head);
-        (blocks, expected_blocks(self.first.at, self.last.at, pace))
+    /// Returns true if the head has advanced since the first claim. That of a node that has stopped does not.
+    fn is_moving(&self) -> bool {
+        self.last.head > self.first.head
     }
 }
 

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 
 use super::active_poll::is_unsynced_genesis;
 use super::comparisons::Comparisons;
-use super::judge::{Judge, REMOTE, Report};
-use super::{CallOrder, Poller, report};
+use super::judge::{Judge, REMOTE};
+use super::{Poller, report};
 use crate::fees::plausibility::{self, Continuity, Doubt};
 use crate::fees::{self, FeeHistory, HeadReading};
 use crate::nodes::UpstreamNode;
@@ -107,7 +107,7 @@ impl Poller {
         loop {
             match polls.next().await {
                 Action::Poll(permit) => {
-                    let (outcome, published) = self.poll().await;
+                    let (outcome, published) = self.poll(false).await;
                     let published = published.and_then(|history| self.shared(history));
                     polls.finish_poll(permit, outcome, published).await;
                 }
@@ -161,7 +161,14 @@ impl Poller {
         if is_unsynced_genesis(history, &self.chain) {
             return AdoptOutcome::Rejected;
         }
-        let report = self.remote_report(history, *reading);
+        let report = report(
+            REMOTE,
+            history,
+            reading.for_reply(head, self.chain.block_time),
+            self.last_history.as_ref(),
+            &self.chain,
+            &self.publisher.chain_parameters(),
+        );
         self.judge.set_leap(chain.last_leap());
         let mut round = self.judge.start_round(clock::now());
         round.set_reported_at(timestamps.observed_at);
@@ -186,12 +193,6 @@ impl Poller {
         AdoptOutcome::Adopted
     }
 
-    fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
-        let head = head.for_reply(history.newest_block(), self.chain.block_time);
-        let parameters = self.publisher.chain_parameters();
-        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain, &parameters)
-    }
-
     /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
     /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
     async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
@@ -203,9 +204,7 @@ impl Poller {
                 return outcome;
             }
         }
-        let remote = &publication.history;
-        let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
-        let (outcome, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
+        let (outcome, own) = self.poll(true).await;
         // An upstream that contradicts the others is asked again before its claim says nothing any more.
         let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
         let interval = Comparisons::POLL_INTERVAL;
@@ -218,6 +217,7 @@ impl Poller {
                 AdoptOutcome::Implausible
             };
         };
+        let remote = &publication.history;
         let is_contradicted = match plausibility::compare(remote, &own) {
             Continuity::Rewritten => true,
             _ => remote.newest_block().abs_diff(own.newest_block()) > Judge::TOLERANCE_BLOCKS,

@@ -10,16 +10,6 @@ use super::{
     Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
 };
 
-/// Decision on a plausible reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum PublishDecision {
-    /// Publish it. It counts as published from now on.
-    Publish,
-    /// Another upstream's reply with this head was published in this round.
-    AlreadyPublished,
-}
-
 /// Plausible heads of a round, computed before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -36,7 +26,7 @@ pub struct Limits {
 impl Limits {
     fn new(judge: &Judge, now: Instant) -> Option<Self> {
         let Published { observed, source, .. } = judge.published?;
-        let block_time = judge.observed_block_time();
+        let block_time = judge.pace;
         let expected = expected_blocks(observed.at, now, block_time);
         let second = expected_blocks(now, now + Duration::from_secs(1), block_time);
         Some(Self {
@@ -86,8 +76,6 @@ pub struct Confirmation {
     pub upstream: usize,
     /// False if one upstream alone has repeated the reply.
     pub is_majority: bool,
-    /// False if the same suspicious amounts were confirmed before.
-    pub is_new: bool,
 }
 
 /// One poll: the replies of upstreams, and the decisions.
@@ -118,19 +106,20 @@ impl<'a> Round<'a> {
         self.limits = Limits::new(self.judge, self.reported_at);
     }
 
-    /// Checks a reply. A suspicious one may still be confirmed by [`finish`](Self::finish).
+    /// Checks a reply. Returns true if it is to be published, which it is from now on; false if another one with this head
+    /// was published in this round. A suspicious one may still be confirmed by [`finish`](Self::finish).
     ///
     /// # Errors
     ///
     /// Returns why the reply is suspicious.
-    pub fn check(&mut self, report: Report) -> Result<PublishDecision, SuspiciousReply> {
+    pub fn check(&mut self, report: Report) -> Result<bool, SuspiciousReply> {
         let suspicion = self.suspicion(report);
         self.reports.push((report, suspicion));
         if let Some(reason) = suspicion {
             return Err(reason);
         }
         if self.published == Some(report.head) {
-            return Ok(PublishDecision::AlreadyPublished);
+            return Ok(false);
         }
         if self.judge.is_overtaken_by(report) {
             self.judge.restart();
@@ -147,7 +136,7 @@ impl<'a> Round<'a> {
         self.judge.update_trail(report.upstream, is_trusted);
         self.judge.publish(report, self.reported_at);
         self.published = Some(report.head);
-        Ok(PublishDecision::Publish)
+        Ok(true)
     }
 
     /// Returns the reason why a reply would be suspicious in this round, from its head and amounts.
@@ -178,12 +167,6 @@ impl<'a> Round<'a> {
             limits.is_preferred(report.upstream) && report.head <= limits.highest_of_faster
         });
         report.is_of_now && (self.judge.has_leapt() || is_faster)
-    }
-
-    /// Adds a report of another replica that supports a suspicious one of an upstream.
-    pub fn add_if_suspicious(&mut self, report: Report) {
-        let suspicion = self.suspicion(report);
-        self.reports.extend(suspicion.map(|reason| (report, Some(reason))));
     }
 
     /// Returns the plausible heads; `None`: all.
@@ -238,7 +221,7 @@ impl<'a> Round<'a> {
         let believed = suspicious.iter().filter_map(|(report, reason)| {
             let is_majority = self.confirmation(*report, *reason, &votes)?;
             let head = if is_majority { report.head } else { 0 };
-            let rank = (is_majority, report.upstream != REMOTE, head, Reverse(report.upstream));
+            let rank = (is_majority, head, Reverse(report.upstream));
             Some((rank, *report))
         });
         let confirmed = believed.max_by_key(|(rank, _)| *rank);
@@ -248,11 +231,8 @@ impl<'a> Round<'a> {
         });
         let refuted = refuted.map(|(report, _)| report.upstream).collect();
         let confirmed = confirmed.map(|((is_majority, ..), report)| {
-            let rounds = if is_majority { 1 } else { Judge::CONFIRMING_ROUNDS };
-            let claim = self.judge.claims.get(&report.upstream);
-            let is_new = claim.is_none_or(|claim| claim.rounds == rounds);
             self.judge.publish_confirmed(report, is_majority, self.now);
-            Confirmation { upstream: report.upstream, is_majority, is_new }
+            Confirmation { upstream: report.upstream, is_majority }
         });
         RoundOutcome { confirmed, refuted }
     }
@@ -324,13 +304,8 @@ impl<'a> Votes<'a> {
             of.filter(|of| reason.is_some() || *of != SuspiciousReply::Regression)
                 .map(SuspiciousReply::concerns_head)
         };
-        // The record of another replica must not outvote an own upstream.
-        let counts = |upstream| self.best_plausible.is_none() || upstream != REMOTE;
         let supporters = self.reports.iter().filter(|(other, suspicion)| {
-            kind(*suspicion) == kind(reason)
-                && agree(report, other)
-                && counts(other.upstream)
-                && self.includes(other)
+            kind(*suspicion) == kind(reason) && agree(report, other) && self.includes(other)
         });
         let supporters = count_upstreams(supporters.map(|(other, _)| other));
         supporters >= 2 && supporters.saturating_mul(2) > self.upstreams
