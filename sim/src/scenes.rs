@@ -168,9 +168,9 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         (
             "the first node is back after a start with one that lags",
             1,
-            chain(2000, 2, 1),
+            chain(1000, 2, 1),
             vec![
-                node(90, 400, 1, NodeFault::Lag(30)),
+                node(90, 400, 1, NodeFault::Lag(29)),
                 node(90, 60, 0, NodeFault::Silent),
                 fault(95, 3, What::Kill(0)),
             ],
