@@ -351,7 +351,8 @@ impl Promises {
     fn has_well_first_node(&self, replica: usize, chain: usize) -> bool {
         let (now, plan) = (clock::now(), &self.plan.chains[chain]);
         let shows = |fault: &&Fault| {
-            fault.at <= now && fault.at + fault.lasts + fault.recovery() + 5 * plan.block_time >= now
+            fault.at <= now
+                && fault.at + fault.lasts + fault.recovery() + 5 * plan.block_time >= now
         };
         let mut liars = BTreeSet::new();
         for fault in self.plan.faults.iter().filter(shows) {
@@ -736,7 +737,7 @@ fn is_gross(fault: NodeFault) -> bool {
     match fault {
         NodeFault::HeadAhead(blocks) => blocks >= 100,
         NodeFault::HeadBehind(blocks) => blocks >= 30,
-        NodeFault::HighBaseFees | NodeFault::WrongChain => true,
+        NodeFault::HighBaseFees | NodeFault::BaseFeeLeap | NodeFault::WrongChain => true,
         _ => false,
     }
 }

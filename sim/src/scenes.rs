@@ -24,7 +24,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
     let node = |at, lasts, node, kind| fault(at, lasts, What::Node(0, node, kind));
     let step = |milliseconds| vec![fault(100, 0, What::Redis(RedisFault::Steps(milliseconds)))];
     let garbled = |garbled| vec![fault(100, 60, What::Redis(RedisFault::Garbles(garbled)))];
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 37] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 38] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -155,6 +155,12 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             1,
             chain(2000, 3, 1),
             vec![node(100, 60, 0, NodeFault::HighBaseFees)],
+        ),
+        (
+            "the first of three nodes has base fees that leap",
+            1,
+            chain(2000, 3, 1),
+            vec![node(100, 60, 0, NodeFault::BaseFeeLeap)],
         ),
         (
             "the second node lies for longer than the first is silent",
