@@ -231,14 +231,19 @@ impl Poller {
             limits: round.limits(),
         };
         let is_start = self.publisher.chain().newest_block().is_none();
-        let mut active_poll = ActivePoll::new(
-            &call,
+        let mut active_poll = ActivePoll {
+            call,
             round,
-            &self.upstreams,
-            &mut self.publisher,
-            &mut self.doubts,
-            &self.reporter,
-        );
+            upstreams: &self.upstreams,
+            publisher: &mut self.publisher,
+            doubts: &mut self.doubts,
+            reporter: &self.reporter,
+            suspicious: Vec::new(),
+            published: None,
+            reply_time: None,
+            any_timed_out: false,
+            is_success: false,
+        };
         match self.chain.agreement.get() {
             1 if is_start => Box::pin(active_poll.poll_all(&candidates)).await,
             1 => active_poll.poll_in_order(&candidates).await,

@@ -45,20 +45,20 @@ pub(crate) struct UpstreamCall<'a> {
 /// A poll in progress.
 pub(crate) struct ActivePoll<'a> {
     pub(crate) call: UpstreamCall<'a>,
-    round: Round<'a>,
-    upstreams: &'a ChainUpstreams,
-    publisher: &'a mut Publisher,
-    doubts: &'a mut DoubtLog,
+    pub(super) round: Round<'a>,
+    pub(super) upstreams: &'a ChainUpstreams,
+    pub(super) publisher: &'a mut Publisher,
+    pub(super) doubts: &'a mut DoubtLog,
     pub(crate) reporter: &'a PollReporter,
     /// Replies that are not published unless they are confirmed.
-    suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
+    pub(super) suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
     /// Fee history that this poll published last.
-    published: Option<FeeHistory>,
+    pub(super) published: Option<FeeHistory>,
     /// Time that the first good reply took; with `agreement`, the slowest.
-    reply_time: Option<Duration>,
-    any_timed_out: bool,
+    pub(super) reply_time: Option<Duration>,
+    pub(super) any_timed_out: bool,
     /// True if an upstream had a good reply.
-    is_success: bool,
+    pub(super) is_success: bool,
 }
 
 /// The reply of an upstream.
@@ -71,17 +71,29 @@ impl UpstreamCall<'_> {
         let polled_at = clock::now();
         let (history, received_at) =
             candidate.upstream.receive_fee_history(self.request, self.deadline).await?;
-        let surprising_since = self.surprising_since(candidate, &history, polled_at);
+        let newest = history.newest_block();
+        let is_plausible =
+            self.limits.is_none_or(|limits| limits.contains(candidate.index, newest));
+        let continuity =
+            self.earlier.map_or(Continuity::Same, |it| plausibility::compare(&history, it));
+        let verified_since = match continuity {
+            Continuity::Same if is_plausible => None,
+            Continuity::OtherRewards if is_plausible => {
+                // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.
+                candidate.upstream.doubt_chain();
+                polled_at.checked_sub(UpstreamNode::DOUBTED_CHECK_INTERVAL).or(Some(polled_at))
+            }
+            _ => Some(polled_at),
+        };
         // Asks that are known replace the tips when the reply is published.
         let market = fees::price(&history, &[], &self.chain.pricing, &self.chain_parameters)?;
         if is_unsynced_genesis(&history, self.chain) {
             return Err(PollError::Genesis);
         }
-        if let Some(since) = surprising_since {
-            candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
+        if let Some(since) = verified_since {
+            let left = self.deadline.saturating_sub(clock::elapsed(polled_at));
+            candidate.upstream.verify_chain_again(since, left).await?;
         }
-        let newest = history.newest_block();
-        let is_plausible = self.is_plausible_head(candidate, newest);
         let head = || candidate.upstream.head().for_reply(newest, self.chain.block_time);
         let is_old = || self.block_age(head()) == BlockAge::Old;
         // A header that is old itself was asked for with this poll.
@@ -99,67 +111,12 @@ impl UpstreamCall<'_> {
         Ok(PricedReply { head: head(), history, market, received_at, took })
     }
 
-    /// Returns what is left of the deadline of an attempt.
-    fn left(&self, polled_at: Instant) -> Duration {
-        self.deadline.saturating_sub(clock::elapsed(polled_at))
-    }
-
     fn block_age(&self, head: HeadReading) -> BlockAge {
         head.block_age(self.chain.max_block_age(self.chain.block_time))
-    }
-
-    fn is_plausible_head(&self, candidate: Candidate<'_>, head: u64) -> bool {
-        self.limits.is_none_or(|limits| limits.contains(candidate.index, head))
-    }
-
-    /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the
-    /// reply is not surprising.
-    fn surprising_since(
-        &self,
-        candidate: Candidate<'_>,
-        history: &FeeHistory,
-        polled_at: Instant,
-    ) -> Option<Instant> {
-        if !self.is_plausible_head(candidate, history.newest_block()) {
-            return Some(polled_at);
-        }
-        match plausibility::compare(history, self.earlier?) {
-            Continuity::Same => None,
-            Continuity::OtherRewards => {
-                // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.
-                candidate.upstream.doubt_chain();
-                let since = polled_at.checked_sub(UpstreamNode::DOUBTED_CHECK_INTERVAL);
-                Some(since.unwrap_or(polled_at))
-            }
-            Continuity::Changed | Continuity::Rewritten => Some(polled_at),
-        }
     }
 }
 
 impl<'a> ActivePoll<'a> {
-    pub(crate) fn new(
-        call: &UpstreamCall<'a>,
-        round: Round<'a>,
-        upstreams: &'a ChainUpstreams,
-        publisher: &'a mut Publisher,
-        doubts: &'a mut DoubtLog,
-        reporter: &'a PollReporter,
-    ) -> Self {
-        Self {
-            call: *call,
-            round,
-            upstreams,
-            publisher,
-            doubts,
-            reporter,
-            suspicious: Vec::new(),
-            published: None,
-            reply_time: None,
-            any_timed_out: false,
-            is_success: false,
-        }
-    }
-
     /// Calls these upstreams at once.
     pub(crate) fn send_all(
         &self,

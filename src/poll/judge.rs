@@ -1,7 +1,8 @@
 //! Decides which node's reply may be published. Guards against nodes that lag, jump, stall or lie about their head.
 //!
 //! Pure: reports and instants in, decisions out. A poll opens a [`Round`], checks the [`Report`] of each upstream, and
-//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another replica is a report too, of the least preferred upstream [`REMOTE`].
+//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another replica is a report too,
+//! of the least preferred upstream [`REMOTE`].
 //!
 //! # Plausible heads
 //!
@@ -268,9 +269,10 @@ impl Judge {
             let highest = max_plausible_head(claim.last, now, self.min_block_time());
             (lowest..=highest).contains(&report.head)
         };
+        // After this time a suspicious reply says nothing for the next one.
+        let lifetime = self.max_age.max(self.block_time.saturating_mul(2 * Self::PATIENCE_BLOCKS));
         let known = self.claims.get(&report.upstream).filter(|claim| {
-            let since = now.saturating_duration_since(claim.last.at);
-            claim.reason == reason && since < self.claim_lifetime()
+            claim.reason == reason && now.saturating_duration_since(claim.last.at) < lifetime
         });
         let attempts = known.map_or(0, |claim| claim.attempts).saturating_add(1);
         let claim = match known.filter(|claim| continues(claim)) {
@@ -280,11 +282,6 @@ impl Judge {
             None => Claim { reason, first: observed, last: observed, rounds: 1, attempts },
         };
         self.claims.insert(report.upstream, claim);
-    }
-
-    /// Time after which a suspicious reply says nothing for the next one of the same upstream.
-    fn claim_lifetime(&self) -> Duration {
-        self.max_age.max(self.block_time.saturating_mul(2 * Self::PATIENCE_BLOCKS))
     }
 
     /// Returns true if a suspicious reply that was not confirmed counts against its upstream. It does not while only
@@ -309,15 +306,15 @@ impl Judge {
         limits: Option<Limits>,
         now: Instant,
     ) -> bool {
-        let repeated = |claim: &&Claim| claim.rounds >= Self::CONFIRMING_ROUNDS;
-        let Some(claim) = self.claims.get(&upstream).filter(repeated) else { return false };
+        let Some(claim) = self.repeated(upstream) else { return false };
         let is_over = |since: Instant| now.saturating_duration_since(since) >= self.patience;
         match (plausible, claim.reason) {
             (Some(other), SuspiciousReply::Jump) => {
                 upstream < other || self.published.is_some_and(|last| is_over(last.observed.at))
             }
             (Some(other), SuspiciousReply::Regression) => {
-                upstream < other && self.continues_trail(claim)
+                let continues = |trail: Trail| claim.last.head >= trail.head && claim.is_moving();
+                upstream < other && self.trail.is_some_and(continues)
             }
             (Some(_), SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten) => false,
             (None, _) => {
@@ -327,11 +324,9 @@ impl Judge {
         }
     }
 
-    /// Returns true if an upstream has repeated a suspicious head often enough, and it moves.
-    fn is_repeated_and_moving(&self, upstream: usize) -> bool {
-        self.claims
-            .get(&upstream)
-            .is_some_and(|claim| claim.rounds >= Self::CONFIRMING_ROUNDS && claim.is_moving())
+    /// Returns what an upstream has repeated often enough.
+    fn repeated(&self, upstream: usize) -> Option<&Claim> {
+        self.claims.get(&upstream).filter(|claim| claim.rounds >= Self::CONFIRMING_ROUNDS)
     }
 
     /// Returns true if an upstream contradicts the published head of a less preferred one.
@@ -341,11 +336,6 @@ impl Judge {
             self.claims.range(..=trail.source).any(|(_, claim)| claim.reason.concerns_head())
         };
         self.trail.is_some_and(contradicts)
-    }
-
-    /// Returns true if the heads of this claim continue the trail.
-    fn continues_trail(&self, claim: &Claim) -> bool {
-        self.trail.is_some_and(|trail| claim.last.head >= trail.head && claim.is_moving())
     }
 }
 

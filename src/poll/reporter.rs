@@ -185,16 +185,16 @@ impl PollReporter {
         let Pair { in_use, other } = pair;
         let labels = AttemptLabels { chain: self.chain.clone(), upstream: other, outcome };
         self.metrics.upstream_comparisons_total.get_or_create(&labels).increment();
-        let had_disagreement = self.disagreement_gauge.set(i64::from(has_disagreement)) > 0;
+        let was_set = self.disagreement_gauge.set(i64::from(has_disagreement)) > 0;
         let chain = self.chain.as_str();
-        if has_disagreement && !had_disagreement {
+        if has_disagreement && !was_set {
             tracing::warn!(
                 chain,
                 in_use,
                 other,
                 "upstreams lastingly disagree about the same blocks"
             );
-        } else if had_disagreement && !has_disagreement {
+        } else if was_set && !has_disagreement {
             tracing::info!(chain, in_use, other, "upstreams agree again");
         }
     }

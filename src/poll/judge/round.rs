@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fees::BlockAge;
 
 use super::{
-    Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
+    Claim, Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
 };
 
 /// Plausible heads of a round, computed before it.
@@ -160,8 +160,8 @@ impl<'a> Round<'a> {
         self.limits.is_some_and(|limits| report.head > limits.highest_of(report.upstream))
     }
 
-    /// Returns true if the block of a jump is of now, and a clock has leapt, or the chain may have become faster. An upstream that
-    /// is less preferred cannot show the latter alone.
+    /// Returns true if the block of a jump is of now, and a clock has leapt, or the chain may have become faster. An upstream
+    /// that is less preferred cannot show the latter alone.
     fn is_explained(&self, report: Report) -> bool {
         let is_faster = self.limits.is_some_and(|limits| {
             limits.is_preferred(report.upstream) && report.head <= limits.highest_of_faster
@@ -206,12 +206,11 @@ impl<'a> Round<'a> {
     pub fn finish(&mut self) -> RoundOutcome {
         let reports = std::mem::take(&mut self.reports);
         for (report, suspicion) in &reports {
-            match suspicion {
-                Some(reason) => self.judge.record_claim(*report, *reason, self.now),
-                None => {
-                    self.judge.claims.remove(&report.upstream);
-                    self.judge.last_plausible_at = Some(self.now);
-                }
+            if let Some(reason) = suspicion {
+                self.judge.record_claim(*report, *reason, self.now);
+            } else {
+                self.judge.claims.remove(&report.upstream);
+                self.judge.last_plausible_at = Some(self.now);
             }
         }
         let votes = Votes::new(&reports);
@@ -251,7 +250,8 @@ impl<'a> Round<'a> {
         }
         if votes.have_majority(&report, Some(reason)) {
             let is_lower = reason == SuspiciousReply::Regression && votes.best_plausible.is_some();
-            return (!is_lower || judge.is_repeated_and_moving(report.upstream)).then_some(true);
+            let has_moved = judge.repeated(report.upstream).is_some_and(Claim::is_moving);
+            return (!is_lower || has_moved).then_some(true);
         }
         let is_confirmed =
             judge.is_confirmed_alone(report.upstream, votes.best_plausible, self.limits, self.now);
