@@ -32,7 +32,7 @@ use crate::observe::clock;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::Publisher;
-use active_poll::{ActivePoll, Finished, UpstreamCall};
+use active_poll::{ActivePoll, UpstreamCall};
 pub use asks::{AskReader, AskReadings};
 use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
@@ -53,8 +53,6 @@ pub struct Poller {
     publisher: Publisher,
     reporter: PollReporter,
     doubts: DoubtLog,
-    /// Index of the upstream whose reply was published last; `None`: another replica's was.
-    in_use: Option<usize>,
     asks: AskReadings,
     comparisons: Comparisons,
     /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
@@ -91,7 +89,6 @@ impl Poller {
             reporter: PollReporter::new(metrics, &chain),
             publisher,
             doubts: DoubtLog::default(),
-            in_use: None,
             asks,
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
@@ -115,7 +112,7 @@ impl Poller {
         loop {
             self.wait_for_poll(&mut schedule, &mut announced, &mut leaps).await;
             let sent = Instant::now();
-            let (outcome, _) = self.poll().await;
+            let (outcome, _) = self.poll(false).await;
             match self.publisher.chain().newest_block() {
                 Some(head) if outcome == PollOutcome::Accepted => {
                     schedule.set_block_time(self.longest_interval());
@@ -194,21 +191,12 @@ impl Poller {
         })
     }
 
-    /// Polls once and records the outcome.
-    async fn poll(&mut self) -> (PollOutcome, Option<FeeHistory>) {
-        self.poll_recorded(CallOrder::ByHealth, None).await
-    }
-
-    /// Polls once, after another replica's suspicious report if any, and records the outcome.
-    async fn poll_recorded(
-        &mut self,
-        order: CallOrder,
-        remote: Option<Report>,
-    ) -> (PollOutcome, Option<FeeHistory>) {
+    /// Polls once and records the outcome. With `is_shared`, another process reads the asks of the newest blocks.
+    async fn poll(&mut self, is_shared: bool) -> (PollOutcome, Option<FeeHistory>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
         // Boxed, so that the poller holds the state of a poll only during one.
-        let upstreams = Box::pin(self.poll_upstreams(order, remote));
+        let upstreams = Box::pin(self.poll_upstreams(is_shared));
         let (outcome, published) = span.instrument(upstreams).await;
         let is_success = outcome == PollOutcome::Accepted;
         if is_success {
@@ -228,72 +216,48 @@ impl Poller {
     /// next poll waits longer.
     ///
     /// With `agreement`, calls that many at once instead, and publishes what most of them agree on.
-    async fn poll_upstreams(
-        &mut self,
-        order: CallOrder,
-        remote: Option<Report>,
-    ) -> (PollOutcome, Option<FeeHistory>) {
+    async fn poll_upstreams(&mut self, is_shared: bool) -> (PollOutcome, Option<FeeHistory>) {
         let now = clock::now();
         self.finish_comparison();
-        let chain_parameters = self.publisher.chain_parameters();
-        let Self {
-            chain,
-            request,
-            upstreams,
-            judge,
-            publisher,
-            reporter,
-            doubts,
-            last_history,
-            ..
-        } = self;
-        let mut candidates = upstreams.poll_candidates(now);
-        if order == CallOrder::ByPreference {
-            candidates.sort_by_key(|candidate| candidate.index);
-        }
-        judge.set_leap(publisher.chain().last_leap());
-        let mut round = judge.start_round(now);
-        if let Some(remote) = remote
-            && let Some(reason) = round.suspicion(remote)
-        {
-            round.add_suspicious(remote, reason);
-        }
+        let candidates = self.upstreams.poll_candidates(now);
+        self.judge.set_leap(self.publisher.chain().last_leap());
+        let round = self.judge.start_round(now);
         let call = UpstreamCall {
-            chain,
-            chain_parameters,
-            request,
-            deadline: upstreams.attempt_deadline(),
-            earlier: last_history.as_ref(),
+            chain: &self.chain,
+            chain_parameters: self.publisher.chain_parameters(),
+            request: &self.request,
+            deadline: self.upstreams.attempt_deadline(),
+            earlier: self.last_history.as_ref(),
             limits: round.limits(),
         };
-        let is_start = publisher.chain().newest_block().is_none();
-        let mut active_poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
-        match chain.agreement.get() {
+        let is_start = self.publisher.chain().newest_block().is_none();
+        let mut active_poll = ActivePoll {
+            call,
+            round,
+            upstreams: &self.upstreams,
+            publisher: &mut self.publisher,
+            doubts: &mut self.doubts,
+            reporter: &self.reporter,
+            suspicious: Vec::new(),
+            published: None,
+            reply_time: None,
+            any_timed_out: false,
+            is_success: false,
+        };
+        match self.chain.agreement.get() {
             1 if is_start => Box::pin(active_poll.poll_all(&candidates)).await,
             1 => active_poll.poll_in_order(&candidates).await,
             count => active_poll.poll_agreeing(&candidates, count).await,
         }
-        active_poll.adapt_deadline();
-        let Finished { outcome, source, published } = active_poll.finish();
+        let (outcome, published) = active_poll.finish();
         if let Some(published) = &published {
-            *last_history = Some(published.clone());
-            self.in_use = source;
+            self.last_history = Some(published.clone());
             self.compare_if_due(published);
-            // After a check of another replica's record, that replica reads.
-            self.asks.record_published(order == CallOrder::ByPreference, None);
+            self.asks.record_published(is_shared, None);
         }
-        self.upstreams.request_due_headers(self.in_use);
+        self.upstreams.request_due_headers(self.judge.source());
         (outcome, published)
     }
-}
-
-/// Order in which a poll calls the upstreams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallOrder {
-    /// Healthy ones first.
-    ByHealth,
-    /// The first one first, even if it failed lately: it is asked to check what others say.
-    ByPreference,
 }
 
 /// Returns what the judge checks of this reply, or record, after the `earlier` one.

@@ -258,6 +258,7 @@ impl View {
             NodeFault::HighBaseFees => {
                 self.change(usize::MAX, |block| block.base_fee *= 10);
             }
+            NodeFault::BaseFeeLeap => self.change(3, |block| block.base_fee *= 10),
             NodeFault::HighRewards => {
                 self.change(usize::MAX, |block| block.rewards = block.rewards.map(|it| it * 3));
             }

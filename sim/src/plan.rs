@@ -91,6 +91,8 @@ pub enum NodeFault {
     HeadBehind(u64),
     /// Base fees that are ten times too high.
     HighBaseFees,
+    /// The same of the newest three blocks alone. Scenes alone have it.
+    BaseFeeLeap,
     /// Rewards that are three times too high.
     HighRewards,
     NoRewards,
@@ -168,6 +170,7 @@ impl NodeFault {
             Self::HeadAhead(_)
                 | Self::HeadBehind(_)
                 | Self::HighBaseFees
+                | Self::BaseFeeLeap
                 | Self::HighRewards
                 | Self::WrongChain
                 | Self::Branch(_)

@@ -263,6 +263,7 @@ impl Promises {
         let now = clock::now();
         let is_calm = self.fresh_from.is_some_and(|from| now >= from);
         let is_present = self.must_be_present(replica);
+        let is_first_well = self.has_well_first_node(replica, chain);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             self.check(
                 "the present price is served 5 s after a leap",
@@ -292,6 +293,7 @@ impl Promises {
         for (promise, is_due) in [
             ("all is fresh after the faults", is_calm),
             ("the present price is served 5 s after a leap", is_present),
+            ("later nodes change nothing while the first is well", is_first_well),
         ] {
             if !is_due {
                 continue;
@@ -343,6 +345,27 @@ impl Promises {
             })
         };
         is_calm && (0..plan.nodes).any(|node| !is_ill(node))
+    }
+
+    /// Returns true if for long enough only later nodes than the first one have had faults, and at most one of them lies.
+    fn has_well_first_node(&self, replica: usize, chain: usize) -> bool {
+        let (now, plan) = (clock::now(), &self.plan.chains[chain]);
+        let shows = |fault: &&Fault| {
+            fault.at <= now
+                && fault.at + fault.lasts + fault.recovery() + 5 * plan.block_time >= now
+        };
+        let mut liars = BTreeSet::new();
+        for fault in self.plan.faults.iter().filter(shows) {
+            match fault.what {
+                What::Node(of, index, kind) if of == chain && index > 0 => {
+                    liars.extend(kind.is_lie().then_some(index));
+                }
+                What::Node(of, ..) | What::Chain(of, _) if of != chain => {}
+                _ => return false,
+            }
+        }
+        let quiet_from = self.started_at[replica].max(self.frozen_until) + RECENTLY;
+        plan.agreement == 1 && liars.len() < 2 && now > quiet_from + 5 * plan.block_time
     }
 
     /// Returns true if a clock has leapt 5 s ago or a little more, and nothing else has gone wrong.
@@ -714,7 +737,7 @@ fn is_gross(fault: NodeFault) -> bool {
     match fault {
         NodeFault::HeadAhead(blocks) => blocks >= 100,
         NodeFault::HeadBehind(blocks) => blocks >= 30,
-        NodeFault::HighBaseFees | NodeFault::WrongChain => true,
+        NodeFault::HighBaseFees | NodeFault::BaseFeeLeap | NodeFault::WrongChain => true,
         _ => false,
     }
 }

@@ -24,7 +24,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
     let node = |at, lasts, node, kind| fault(at, lasts, What::Node(0, node, kind));
     let step = |milliseconds| vec![fault(100, 0, What::Redis(RedisFault::Steps(milliseconds)))];
     let garbled = |garbled| vec![fault(100, 60, What::Redis(RedisFault::Garbles(garbled)))];
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 33] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 38] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -149,6 +149,43 @@ pub fn all() -> Vec<(&'static str, Plan)> {
                 node(100, 100, 1, NodeFault::HeadAhead(1_000_000)),
                 node(120, 2, 0, NodeFault::Silent),
             ],
+        ),
+        (
+            "the first of three nodes has base fees that are ten times too high",
+            1,
+            chain(2000, 3, 1),
+            vec![node(100, 60, 0, NodeFault::HighBaseFees)],
+        ),
+        (
+            "the first of three nodes has base fees that leap",
+            1,
+            chain(2000, 3, 1),
+            vec![node(100, 60, 0, NodeFault::BaseFeeLeap)],
+        ),
+        (
+            "the second node lies for longer than the first is silent",
+            1,
+            chain(2000, 2, 1),
+            vec![
+                node(90, 400, 1, NodeFault::HeadAhead(1_000_000)),
+                node(100, 60, 0, NodeFault::Silent),
+            ],
+        ),
+        (
+            "the first node is back after a start with one that lags",
+            1,
+            chain(1000, 2, 1),
+            vec![
+                node(90, 400, 1, NodeFault::Lag(29)),
+                node(90, 60, 0, NodeFault::Silent),
+                fault(95, 3, What::Kill(0)),
+            ],
+        ),
+        (
+            "the only node of a slow chain has other numbers for a while",
+            1,
+            chain(12_000, 1, 1),
+            vec![node(250, 75, 0, NodeFault::HeadBehind(200))],
         ),
         ("the machine sleeps", 1, chain(12_000, 1, 1), vec![fault(180, 600, What::Sleep)]),
         (

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::doubts::DoubtLog;
-use super::judge::{Confirmation, Judge, Limits, PublishDecision, Round, RoundOutcome};
+use super::judge::{Confirmation, Judge, Limits, Round, RoundOutcome};
 use super::reporter::{PollError, PollReporter};
 use super::{PollOutcome, report};
 use crate::config;
@@ -45,32 +45,24 @@ pub(crate) struct UpstreamCall<'a> {
 /// A poll in progress.
 pub(crate) struct ActivePoll<'a> {
     pub(crate) call: UpstreamCall<'a>,
-    round: Round<'a>,
-    upstreams: &'a ChainUpstreams,
-    publisher: &'a mut Publisher,
-    doubts: &'a mut DoubtLog,
+    pub(super) round: Round<'a>,
+    pub(super) upstreams: &'a ChainUpstreams,
+    pub(super) publisher: &'a mut Publisher,
+    pub(super) doubts: &'a mut DoubtLog,
     pub(crate) reporter: &'a PollReporter,
     /// Replies that are not published unless they are confirmed.
-    suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
-    published: Option<FeeHistory>,
+    pub(super) suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
+    /// Fee history that this poll published last.
+    pub(super) published: Option<FeeHistory>,
     /// Time that the first good reply took; with `agreement`, the slowest.
-    reply_time: Option<Duration>,
-    any_timed_out: bool,
-    is_success: bool,
-    /// Index of the upstream whose reply was published last.
-    source: Option<usize>,
-    /// True if that reply's newest block is not old.
-    has_young_block: bool,
+    pub(super) reply_time: Option<Duration>,
+    pub(super) any_timed_out: bool,
+    /// True if an upstream had a good reply.
+    pub(super) is_success: bool,
 }
 
-/// Result of a poll.
-pub(crate) struct Finished {
-    pub(crate) outcome: PollOutcome,
-    /// Index of the upstream whose reply was published last.
-    pub(crate) source: Option<usize>,
-    /// Fee history that this poll published last.
-    pub(crate) published: Option<FeeHistory>,
-}
+/// The reply of an upstream.
+pub(crate) type Reply<'a> = (Candidate<'a>, PricedReply);
 
 impl UpstreamCall<'_> {
     /// Fetches and prices a fee history. Requests the chain id again before a surprising one is believed: its head is
@@ -79,17 +71,29 @@ impl UpstreamCall<'_> {
         let polled_at = clock::now();
         let (history, received_at) =
             candidate.upstream.receive_fee_history(self.request, self.deadline).await?;
-        let surprising_since = self.surprising_since(candidate, &history, polled_at);
+        let newest = history.newest_block();
+        let is_plausible =
+            self.limits.is_none_or(|limits| limits.contains(candidate.index, newest));
+        let continuity =
+            self.earlier.map_or(Continuity::Same, |it| plausibility::compare(&history, it));
+        let verified_since = match continuity {
+            Continuity::Same if is_plausible => None,
+            Continuity::OtherRewards if is_plausible => {
+                // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.
+                candidate.upstream.doubt_chain();
+                polled_at.checked_sub(UpstreamNode::DOUBTED_CHECK_INTERVAL).or(Some(polled_at))
+            }
+            _ => Some(polled_at),
+        };
         // Asks that are known replace the tips when the reply is published.
         let market = fees::price(&history, &[], &self.chain.pricing, &self.chain_parameters)?;
         if is_unsynced_genesis(&history, self.chain) {
             return Err(PollError::Genesis);
         }
-        if let Some(since) = surprising_since {
-            candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
+        if let Some(since) = verified_since {
+            let left = self.deadline.saturating_sub(clock::elapsed(polled_at));
+            candidate.upstream.verify_chain_again(since, left).await?;
         }
-        let newest = history.newest_block();
-        let is_plausible = self.is_plausible_head(candidate, newest);
         let head = || candidate.upstream.head().for_reply(newest, self.chain.block_time);
         let is_old = || self.block_age(head()) == BlockAge::Old;
         // A header that is old itself was asked for with this poll.
@@ -107,83 +111,30 @@ impl UpstreamCall<'_> {
         Ok(PricedReply { head: head(), history, market, received_at, took })
     }
 
-    /// Returns what is left of the deadline of an attempt.
-    fn left(&self, polled_at: Instant) -> Duration {
-        self.deadline.saturating_sub(clock::elapsed(polled_at))
-    }
-
     fn block_age(&self, head: HeadReading) -> BlockAge {
         head.block_age(self.chain.max_block_age(self.chain.block_time))
-    }
-
-    fn is_plausible_head(&self, candidate: Candidate<'_>, head: u64) -> bool {
-        self.limits.is_none_or(|limits| limits.contains(candidate.index, head))
-    }
-
-    /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the
-    /// reply is not surprising.
-    fn surprising_since(
-        &self,
-        candidate: Candidate<'_>,
-        history: &FeeHistory,
-        polled_at: Instant,
-    ) -> Option<Instant> {
-        if !self.is_plausible_head(candidate, history.newest_block()) {
-            return Some(polled_at);
-        }
-        match plausibility::compare(history, self.earlier?) {
-            Continuity::Same => None,
-            Continuity::OtherRewards => {
-                // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.
-                candidate.upstream.doubt_chain();
-                let since = polled_at.checked_sub(UpstreamNode::DOUBTED_CHECK_INTERVAL);
-                Some(since.unwrap_or(polled_at))
-            }
-            Continuity::Changed | Continuity::Rewritten => Some(polled_at),
-        }
     }
 }
 
 impl<'a> ActivePoll<'a> {
-    pub(crate) fn new(
-        call: &UpstreamCall<'a>,
-        round: Round<'a>,
-        upstreams: &'a ChainUpstreams,
-        publisher: &'a mut Publisher,
-        doubts: &'a mut DoubtLog,
-        reporter: &'a PollReporter,
-    ) -> Self {
-        Self {
-            call: *call,
-            round,
-            upstreams,
-            publisher,
-            doubts,
-            reporter,
-            suspicious: Vec::new(),
-            published: None,
-            reply_time: None,
-            any_timed_out: false,
-            is_success: false,
-            source: None,
-            has_young_block: false,
-        }
-    }
-
-    /// Returns true if an upstream had a good reply.
-    pub(crate) fn is_success(&self) -> bool {
-        self.is_success
+    /// Calls these upstreams at once.
+    pub(crate) fn send_all(
+        &self,
+        candidates: &[Candidate<'a>],
+    ) -> FuturesUnordered<
+        impl Future<Output = (Candidate<'a>, Result<PricedReply, PollError>)> + use<'a>,
+    > {
+        let call = self.call;
+        let send = |candidate| async move { (candidate, call.send(candidate).await) };
+        candidates.iter().copied().map(send).collect()
     }
 
     /// Calls all candidates at once, because no head is known that a wrong one would contradict. Waits for those that are
     /// preferred to the best reply, and for the others if its block is old or of unknown age. Publishes the best reply.
     pub(crate) async fn poll_all(&mut self, candidates: &[Candidate<'a>]) {
-        let call = self.call;
-        let send =
-            |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
-        let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
+        let mut pending = self.send_all(candidates);
         let mut unanswered: Vec<usize> = candidates.iter().map(|it| it.index).collect();
-        let mut replies: Vec<(Candidate<'a>, PricedReply)> = Vec::new();
+        let mut replies: Vec<Reply<'a>> = Vec::new();
         let mut deadline = None;
         loop {
             // Preferred upstreams have the whole deadline of their call.
@@ -197,28 +148,34 @@ impl<'a> ActivePoll<'a> {
             unanswered.retain(|index| *index != candidate.index);
             match reply {
                 Ok(reply) => replies.push((candidate, reply)),
-                Err(failure) => self.record(candidate, &Err(failure)),
+                Err(failure) => self.record_failure(candidate, &failure),
             }
-            let best = replies.iter().min_by_key(|(it, reply)| self.preference(it.index, reply));
-            let Some((best, reply)) = best else { continue };
-            let waits_for_preferred = unanswered.iter().any(|index| *index < best.index);
-            if waits_for_preferred {
+            replies.sort_by_key(|(it, reply)| self.preference(it.index, reply));
+            let Some((best, reply)) = replies.first() else { continue };
+            if unanswered.iter().any(|index| *index < best.index) {
                 continue;
             }
             if self.call.block_age(reply.head) == BlockAge::Young {
                 break;
             }
-            deadline.get_or_insert((Instant::now() + call.deadline / 2).into());
+            deadline.get_or_insert((Instant::now() + self.call.deadline / 2).into());
         }
         drop(pending);
-        replies.sort_by_key(|(candidate, reply)| self.preference(candidate.index, reply));
+        self.publish_best(replies);
+    }
+
+    /// Publishes the first good one of these replies, the best of which comes first.
+    pub(crate) fn publish_best(&mut self, replies: Vec<Reply<'a>>) {
+        let mut has_young_block = false;
         for (candidate, reply) in replies {
+            let block_age = self.call.block_age(reply.head);
             if !self.is_success {
                 self.evaluate_reply(candidate, Ok(reply));
-            } else if self.call.block_age(reply.head) == BlockAge::Old && self.has_young_block {
-                self.record(candidate, &Err(PollError::OldBlock));
+                has_young_block = self.is_success && block_age == BlockAge::Young;
+            } else if has_young_block && block_age == BlockAge::Old {
+                self.record_failure(candidate, &PollError::OldBlock);
             } else {
-                self.record(candidate, &Ok(()));
+                self.record_success(candidate);
             }
         }
     }
@@ -237,8 +194,7 @@ impl<'a> ActivePoll<'a> {
     /// Calls the first candidate, then all others at once if it has no good reply or seems late.
     pub(crate) async fn poll_in_order(&mut self, candidates: &[Candidate<'a>]) {
         let Some((&first, others)) = candidates.split_first() else { return };
-        let call = self.call;
-        let reply = call.send(first).await;
+        let reply = self.call.send(first).await;
         self.evaluate_reply(first, reply);
         let seeks_newer = self.is_success && self.round.should_query_others();
         if self.is_success && !seeks_newer {
@@ -247,8 +203,7 @@ impl<'a> ActivePoll<'a> {
         let published = self.publisher.chain().newest_block();
         // Do not wait for upstreams that failed lately only to find a higher head.
         let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
-        let mut replies: FuturesUnordered<_> =
-            others.map(|other| async move { (other, call.send(other).await) }).collect();
+        let mut replies = self.send_all(&others.collect::<Vec<_>>());
         while let Some((other, reply)) = replies.next().await {
             self.evaluate_reply(other, reply);
             // A suspicious reply waits for all others, of which most may contradict it or agree with it.
@@ -261,57 +216,26 @@ impl<'a> ActivePoll<'a> {
         }
     }
 
-    /// Adapts the deadline of the next polls to the replies of this one.
-    pub(crate) fn adapt_deadline(&self) {
-        match self.reply_time {
-            Some(took) => self.upstreams.record_reply_time(took),
-            None if self.any_timed_out => self.upstreams.record_timeouts(),
-            None => {}
-        }
-    }
-
     /// Publishes a reply if it is plausible.
-    pub(crate) fn evaluate_reply(
-        &mut self,
-        candidate: Candidate<'a>,
-        reply: Result<PricedReply, PollError>,
-    ) {
-        let took = reply.as_ref().ok().map(|reply| reply.took);
-        let checked = reply.and_then(|reply| {
-            let UpstreamCall { earlier, chain, chain_parameters, .. } = self.call;
-            let report = report(
-                candidate.index,
-                &reply.history,
-                reply.head,
-                earlier,
-                chain,
-                &chain_parameters,
-            );
-            match self.round.check(report) {
-                Ok(PublishDecision::Publish) => Ok(Some(reply)),
-                Ok(PublishDecision::AlreadyPublished) => Ok(None),
-                Err(reason) => {
-                    self.suspicious.push((candidate, reason, reply));
-                    Err(reason.into())
+    fn evaluate_reply(&mut self, candidate: Candidate<'a>, reply: Result<PricedReply, PollError>) {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(failure) => return self.record_failure(candidate, &failure),
+        };
+        let UpstreamCall { earlier, chain, ref chain_parameters, .. } = self.call;
+        let PricedReply { history, head, .. } = &reply;
+        let report = report(candidate.index, history, *head, earlier, chain, chain_parameters);
+        match self.round.check(report) {
+            Ok(is_new) => {
+                self.record_reply_time(reply.took);
+                // Before the publication, so that the log has the recovery of the upstream before that of the chain.
+                self.record_success(candidate);
+                if is_new {
+                    self.publish(candidate.index, reply);
                 }
             }
-        });
-        let (outcome, publishable) = match checked {
-            Ok(publishable) => (Ok(()), publishable),
-            Err(failure) => (Err(failure), None),
-        };
-        if outcome.is_ok()
-            && let Some(took) = took
-        {
-            self.record_reply_time(took);
-        }
-        // The end of the poll decides about a suspicious reply.
-        if !matches!(outcome, Err(PollError::Suspicious(_))) {
-            self.record(candidate, &outcome);
-        }
-        // Last, so that the log has the recovery of the upstream before that of the chain.
-        if let Some(reply) = publishable {
-            self.publish(candidate.index, reply);
+            // The end of the poll decides about it.
+            Err(reason) => self.suspicious.push((candidate, reason, reply)),
         }
     }
 
@@ -320,16 +244,14 @@ impl<'a> ActivePoll<'a> {
         self.reply_time.get_or_insert(took);
     }
 
-    /// Records the outcome of an attempt.
-    pub(crate) fn record(&mut self, candidate: Candidate<'a>, outcome: &Result<(), PollError>) {
-        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(nodes::Error::Timeout(_))));
-        match outcome {
-            Ok(()) => {
-                self.is_success = true;
-                self.reporter.record_success(candidate);
-            }
-            Err(failure) => self.reporter.record_failure(candidate, failure),
-        }
+    fn record_success(&mut self, candidate: Candidate<'a>) {
+        self.is_success = true;
+        self.reporter.record_success(candidate);
+    }
+
+    pub(crate) fn record_failure(&mut self, candidate: Candidate<'a>, failure: &PollError) {
+        self.any_timed_out |= matches!(failure, PollError::Rpc(nodes::Error::Timeout(_)));
+        self.reporter.record_failure(candidate, failure);
     }
 
     pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
@@ -347,46 +269,45 @@ impl<'a> ActivePoll<'a> {
         let outlying = plausibility::count_outlying_rewards(history.blocks(), &chain.pricing);
         publisher.publish(accepted);
         let is_regression = last.is_some_and(|last| history.newest_block() < last);
-        self.reporter.record_published(index, is_regression);
+        self.reporter.record_published(Some(index), is_regression);
         self.reporter.record_outlying_rewards(outlying);
-        self.source = Some(index);
-        self.has_young_block = self.call.block_age(head) == BlockAge::Young;
         self.published = Some(history);
     }
 
-    /// Publishes a suspicious but confirmed reply, if there is one.
-    pub(crate) fn finish(mut self) -> Finished {
-        let suspicious = std::mem::take(&mut self.suspicious);
-        let has_unconfirmed = !suspicious.is_empty();
+    /// Publishes a suspicious but confirmed reply, if there is one. Returns what this poll published last. The deadline of the
+    /// next poll adapts to the replies.
+    pub(crate) fn finish(mut self) -> (PollOutcome, Option<FeeHistory>) {
+        match self.reply_time {
+            Some(took) => self.upstreams.record_reply_time(took),
+            None if self.any_timed_out => self.upstreams.record_timeouts(),
+            None => {}
+        }
+        let has_unconfirmed = !self.suspicious.is_empty();
         let RoundOutcome { confirmed, refuted } = self.round.finish();
-        for (candidate, reason, reply) in suspicious {
+        for (candidate, reason, reply) in std::mem::take(&mut self.suspicious) {
             let index = candidate.index;
             let confirmed = confirmed.filter(|it| it.upstream == index);
-            match confirmed {
-                Some(Confirmation { is_new: false, .. }) => self.reporter.record_success(candidate),
-                _ => self.reporter.record_failure(candidate, &reason.into()),
-            }
             if refuted.contains(&index) {
                 candidate.upstream.record_rejected_reply();
             }
-            let Some(Confirmation { is_new, is_majority, .. }) = confirmed else { continue };
+            let Some(Confirmation { is_majority, .. }) = confirmed else {
+                self.reporter.record_failure(candidate, &reason.into());
+                continue;
+            };
+            self.record_success(candidate);
             let newest_block = reply.history.newest_block();
-            if !is_majority {
-                let window_blocks = self.call.chain.pricing.window_blocks.get();
-                self.doubts.record(reason, newest_block, window_blocks);
-            }
-            self.publish(index, reply);
-            if is_new {
+            let window_blocks = self.call.chain.pricing.window_blocks.get();
+            if !is_majority && self.doubts.record(reason, newest_block, window_blocks) {
                 self.reporter.log_confirmed(index, reason, newest_block);
             }
+            self.publish(index, reply);
         }
-        let Self { published, source, is_success, .. } = self;
-        let outcome = match is_success || published.is_some() {
+        let outcome = match self.is_success {
             true => PollOutcome::Accepted,
             false if has_unconfirmed => PollOutcome::Unconfirmed,
             false => PollOutcome::Failed,
         };
-        Finished { outcome, source, published }
+        (outcome, self.published)
     }
 }
 

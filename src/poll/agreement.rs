@@ -1,14 +1,12 @@
 //! Polls with `agreement`: several upstreams at once, of which most must agree.
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::StreamExt;
 
-use super::active_poll::{ActivePoll, PricedReply};
+use super::active_poll::{ActivePoll, PricedReply, Reply};
 use super::judge::Judge;
 use super::reporter::PollError;
 use crate::fees::{Market, Suggestion, TierName};
 use crate::nodes::Candidate;
-
-type Reply<'a> = (Candidate<'a>, PricedReply);
 
 impl<'a> ActivePoll<'a> {
     /// Calls the first `count` candidates at once, and the others if some of these fail or disagree. Publishes the reply with the
@@ -20,62 +18,45 @@ impl<'a> ActivePoll<'a> {
             replies.extend(self.fetch_all(others).await);
         }
         replies.sort_by_key(|(candidate, _)| candidate.index);
-        let mut group = largest_agreeing(&replies);
-        if group.len() <= count.max(replies.len()) / 2 {
-            group.clear();
-        }
-        if group.len() < replies.len() {
+        let group = largest_agreeing(&replies);
+        let is_most = group.len() > count.max(replies.len()) / 2;
+        let (mut agreeing, others): (Vec<_>, Vec<_>) =
+            replies.into_iter().partition(|(it, _)| is_most && group.contains(&it.index));
+        if !others.is_empty() {
             self.reporter.record_disagreement();
         }
-        // The deadline adapts to the slowest, as each one counts.
-        let slowest = replies.iter().map(|(_, reply)| reply.took).max();
-        if let Some(slowest) = slowest.filter(|_| !group.is_empty()) {
-            self.record_reply_time(slowest);
+        for (candidate, _) in others {
+            self.record_failure(candidate, &PollError::Disagreement);
         }
-        let mut agreeing = Vec::new();
-        for (index, (candidate, priced)) in replies.into_iter().enumerate() {
-            if group.contains(&index) {
-                agreeing.push((candidate, priced));
-            } else {
-                self.record(candidate, &Err(PollError::Disagreement));
-            }
+        // The deadline adapts to the slowest, as each one counts.
+        if let Some(slowest) = agreeing.iter().map(|(_, reply)| reply.took).max() {
+            self.record_reply_time(slowest);
         }
         agreeing.sort_by_key(|(_, reply)| price_of(&reply.market));
         let median = agreeing.len().saturating_sub(1) / 2;
-        if let Some(first) = agreeing.get_mut(..=median) {
-            first.reverse();
-        }
-        for (candidate, priced) in agreeing {
-            if self.is_success() {
-                self.record(candidate, &Ok(()));
-            } else {
-                self.evaluate_reply(candidate, Ok(priced));
-            }
-        }
+        agreeing.rotate_left(median);
+        self.publish_best(agreeing);
     }
 
     /// Calls all these upstreams. Records the failures and returns the replies.
     async fn fetch_all(&mut self, candidates: &[Candidate<'a>]) -> Vec<Reply<'a>> {
-        let call = self.call;
-        let send =
-            |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
-        let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
+        let mut pending = self.send_all(candidates);
         let mut replies = Vec::new();
         while let Some((candidate, reply)) = pending.next().await {
             match reply {
                 Ok(priced) => replies.push((candidate, priced)),
-                Err(failure) => self.record(candidate, &Err(failure)),
+                Err(failure) => self.record_failure(candidate, &failure),
             }
         }
         replies
     }
 }
 
-/// Returns the indices of the largest group of replies that agree with one of them.
+/// Returns the upstreams of the largest group of replies that agree with one of them.
 fn largest_agreeing(replies: &[Reply<'_>]) -> Vec<usize> {
-    let agreeing = |one: &Reply<'_>| -> Vec<usize> {
-        let others = replies.iter().enumerate();
-        others.filter(|(_, other)| agree(&one.1, &other.1)).map(|(index, _)| index).collect()
+    let agreeing = |(_, one): &Reply<'_>| -> Vec<usize> {
+        let others = replies.iter().filter(|(_, other)| agree(one, other));
+        others.map(|(candidate, _)| candidate.index).collect()
     };
     // Of equal groups the first, whose upstream is preferred.
     replies.iter().map(agreeing).rev().max_by_key(Vec::len).unwrap_or_default()

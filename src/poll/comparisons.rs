@@ -33,15 +33,6 @@ pub(crate) struct Comparisons {
     disagreements: BTreeMap<[usize; 2], u32>,
 }
 
-/// Change of what two upstreams say of each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// They have disagreed lastingly.
-    Disagree,
-    /// They agree again.
-    Agree,
-}
-
 impl Comparisons {
     /// Polls between two comparisons, as between two checks of other replicas' records.
     pub(crate) const POLL_INTERVAL: u32 = 32;
@@ -71,15 +62,14 @@ impl Comparisons {
     }
 
     /// Records the result of a comparison.
-    pub(crate) fn record(&mut self, pair: Pair, agrees: bool) -> Option<Change> {
+    pub(crate) fn record(&mut self, pair: Pair, agrees: bool) {
         let key = [pair.in_use.min(pair.other), pair.in_use.max(pair.other)];
         if agrees {
-            let was_lasting = self.disagreements.remove(&key) >= Some(Self::LASTING);
-            return was_lasting.then_some(Change::Agree);
+            self.disagreements.remove(&key);
+        } else {
+            let count = self.disagreements.entry(key).or_default();
+            *count = count.saturating_add(1);
         }
-        let count = self.disagreements.entry(key).or_default();
-        *count = count.saturating_add(1);
-        (*count == Self::LASTING).then_some(Change::Disagree)
     }
 
     /// Returns true while two upstreams disagree lastingly.
@@ -97,7 +87,8 @@ impl Poller {
         }
         let now = clock::now();
         let is_due = self.comparisons.record_poll(now);
-        let Some(in_use) = self.in_use.filter(|_| is_due && self.comparison.is_empty()) else {
+        let Some(in_use) = self.judge.source().filter(|_| is_due && self.comparison.is_empty())
+        else {
             return;
         };
         let others = self.upstreams.polled().iter().enumerate().filter(|(index, upstream)| {
@@ -128,10 +119,11 @@ impl Poller {
     pub(super) fn finish_comparison(&mut self) {
         while let Some(ended) = self.comparison.try_join_next() {
             let Ok((pair, agrees)) = ended else { continue };
-            let change = agrees.and_then(|agrees| self.comparisons.record(pair, agrees));
-            self.reporter.record_comparison(pair, agrees, change);
+            if let Some(agrees) = agrees {
+                self.comparisons.record(pair, agrees);
+            }
             let has_disagreement = self.comparisons.has_disagreement();
-            self.reporter.set_disagreement(has_disagreement);
+            self.reporter.record_comparison(pair, agrees, has_disagreement);
             self.doubts.set_disagreement(has_disagreement);
         }
     }
@@ -173,22 +165,22 @@ mod tests {
     fn three_disagreements_in_a_row_last_until_the_upstreams_agree() {
         let mut comparisons = Comparisons::new(Instant::now());
         let (pair, switched) = (Pair { in_use: 0, other: 1 }, Pair { in_use: 1, other: 0 });
-        for (pair, agrees, change) in [
-            (pair, false, None),
-            (pair, false, None),
-            (pair, true, None),
-            (pair, false, None),
-            (Pair { in_use: 0, other: 2 }, true, None),
-            (pair, false, None),
-            (pair, false, Some(Change::Disagree)),
-            (switched, false, None),
-            (Pair { in_use: 0, other: 2 }, true, None),
+        let third = Pair { in_use: 0, other: 2 };
+        for (pair, agrees, is_lasting) in [
+            (pair, false, false),
+            (pair, false, false),
+            (pair, true, false),
+            (pair, false, false),
+            (third, true, false),
+            (pair, false, false),
+            (pair, false, true),
+            (switched, false, true),
+            (third, true, true),
+            (switched, true, false),
+            (pair, true, false),
         ] {
-            assert_eq!(comparisons.record(pair, agrees), change);
+            comparisons.record(pair, agrees);
+            assert_eq!(comparisons.has_disagreement(), is_lasting);
         }
-        assert!(comparisons.has_disagreement());
-        assert_eq!(comparisons.record(switched, true), Some(Change::Agree));
-        assert!(!comparisons.has_disagreement());
-        assert_eq!(comparisons.record(pair, true), None);
     }
 }

@@ -15,8 +15,14 @@ pub(crate) struct DoubtLog {
 }
 
 impl DoubtLog {
-    /// Records that the only node there is has repeated a suspicious reply, which is published now with this `head`.
-    pub(crate) fn record(&mut self, reason: SuspiciousReply, head: u64, window_blocks: usize) {
+    /// Records that the only node there is has repeated a suspicious reply, which is published now with this `head`. Returns
+    /// true if the doubt is new.
+    pub(crate) fn record(
+        &mut self,
+        reason: SuspiciousReply,
+        head: u64,
+        window_blocks: usize,
+    ) -> bool {
         let blocks = u64::try_from(window_blocks).unwrap_or(u64::MAX);
         let left_window = head.saturating_add(blocks).saturating_sub(1);
         let (doubt, until) = match reason {
@@ -29,8 +35,9 @@ impl DoubtLog {
         for known in self.until.values_mut() {
             *known = left_window.min(*known);
         }
-        let known = self.until.entry(doubt).or_insert(until);
-        *known = until.max(*known);
+        let known = self.until.get(&doubt).copied();
+        self.until.insert(doubt, known.unwrap_or(until).max(until));
+        known.is_none()
     }
 
     /// Says whether another upstream lastingly disagrees with the one in use.

@@ -24,9 +24,11 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
         updates.mark_unchanged();
         let snapshot = chain.servable_snapshot();
         let current = ChainState::new(&snapshot);
-        if current == ChainState::NoData && !has_warned_of_no_data && is_overdue(&chain, started) {
+        let waited = clock::elapsed(started);
+        let is_overdue = current == ChainState::NoData && waited >= chain.config().max_age;
+        if is_overdue && !has_warned_of_no_data {
             has_warned_of_no_data = true;
-            let waited = duration_text(clock::elapsed(started));
+            let waited = duration_text(waited);
             tracing::warn!(
                 chain = chain.config().key,
                 waited,
@@ -43,7 +45,7 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
             }
             state = current;
         }
-        let sleep = tokio::time::sleep(time_to_change(&chain, snapshot.as_ref().ok(), started));
+        let sleep = tokio::time::sleep(time_to_change(&chain, snapshot.as_ref().ok()));
         tokio::select! {
             () = sleep => {}
             _ = updates.changed() => {}
@@ -53,17 +55,8 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
     }
 }
 
-/// Returns true if a chain without data should have had some long ago.
-fn is_overdue(chain: &StoredChain, started: Instant) -> bool {
-    clock::elapsed(started) >= chain.config().max_age
-}
-
 /// Returns the time after which the status may differ without an update.
-fn time_to_change(
-    chain: &StoredChain,
-    snapshot: Option<&ServableSnapshot>,
-    started: Instant,
-) -> Duration {
+fn time_to_change(chain: &StoredChain, snapshot: Option<&ServableSnapshot>) -> Duration {
     let config = chain.config();
     let remaining = match snapshot {
         Some(snapshot) => match snapshot.stale_reason {
@@ -73,10 +66,7 @@ fn time_to_change(
                 config.stale_after(snapshot.snapshot.block_time).saturating_sub(snapshot.age)
             }
         },
-        None => match config.max_age.checked_sub(clock::elapsed(started)) {
-            Some(remaining) if !remaining.is_zero() => remaining,
-            _ => config.block_time,
-        },
+        None => config.block_time,
     };
     remaining.max(MIN_SLEEP)
 }

@@ -1,7 +1,8 @@
 //! Decides which node's reply may be published. Guards against nodes that lag, jump, stall or lie about their head.
 //!
 //! Pure: reports and instants in, decisions out. A poll opens a [`Round`], checks the [`Report`] of each upstream, and
-//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another replica is a report too, of the least preferred upstream [`REMOTE`].
+//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another replica is a report too,
+//! of the least preferred upstream [`REMOTE`].
 //!
 //! # Plausible heads
 //!
@@ -36,18 +37,16 @@
 //! # Trails
 //!
 //! A less preferred upstream that takes over alone may lie. The judge remembers the head before that. A more preferred
-//! upstream whose heads continue it at the pace of the chain wins after three rounds.
+//! upstream that continues it wins after three rounds in which its head moves.
 
-mod claim;
 mod round;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::fees::BlockAge;
 use crate::fees::plausibility::SuspiciousReply;
-use claim::Claim;
-pub use round::{Confirmation, Limits, PublishDecision, Round, RoundOutcome};
+pub use round::{Confirmation, Limits, Round, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
 pub const REMOTE: usize = usize::MAX;
@@ -62,16 +61,14 @@ pub struct Judge {
     published: Option<Published>,
     /// When a plausible head was last reported.
     last_plausible_at: Option<Instant>,
-    /// Changes of the published head, oldest first, from which the block time is observed.
-    head_changes: VecDeque<ObservedHead>,
+    /// Time per block, as the published heads show.
+    pace: Duration,
     /// Suspicious replies that are not confirmed yet, by upstream.
     claims: BTreeMap<usize, Claim>,
     /// Set while the published head may be a lie of an upstream that took over.
     trail: Option<Trail>,
-    /// Head from which one block per block time is expected.
-    schedule_baseline: Option<ObservedHead>,
-    /// When other upstreams were last queried because the published block is old.
-    sought_young_at: Option<Instant>,
+    /// When other upstreams were last queried because the published head is late or its block old.
+    queried_others_at: Option<Instant>,
     /// When a clock of the machine last leapt.
     leapt_at: Option<Instant>,
 }
@@ -94,10 +91,20 @@ struct Published {
 /// The head before a less preferred upstream took over.
 #[derive(Debug, Clone, Copy)]
 struct Trail {
-    /// `None`: nothing was published before.
-    observed: Option<ObservedHead>,
+    /// 0: nothing was published before.
+    head: u64,
     source: usize,
-    block_time: Duration,
+}
+
+/// Consecutive suspicious replies of one upstream.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    reason: SuspiciousReply,
+    first: ObservedHead,
+    last: ObservedHead,
+    rounds: u32,
+    /// Rounds with this reason, also if the heads do not continue each other.
+    attempts: u32,
 }
 
 /// Newest block that an upstream reports.
@@ -129,8 +136,6 @@ impl Judge {
     const MIN_LATENESS: Duration = Duration::from_secs(1);
     const PATIENCE_BLOCKS: u32 = 10;
     const MIN_PATIENCE: Duration = Duration::from_secs(5);
-    /// Number of head changes from which the block time is observed.
-    const MAX_HEAD_CHANGES: usize = 16;
     /// A chain whose headers say so becomes this many times faster from one block to the next: Base went from 2 s to 200 ms.
     const MAX_SUDDEN_SPEED_UP: u32 = 10;
     /// A chain is assumed to be at most this many times faster than configured.
@@ -146,11 +151,10 @@ impl Judge {
             max_age,
             published: None,
             last_plausible_at: None,
-            head_changes: VecDeque::with_capacity(Self::MAX_HEAD_CHANGES),
+            pace: block_time,
             claims: BTreeMap::new(),
             trail: None,
-            schedule_baseline: None,
-            sought_young_at: None,
+            queried_others_at: None,
             leapt_at: None,
         }
     }
@@ -160,26 +164,23 @@ impl Judge {
         self.leapt_at = at;
     }
 
+    /// Returns the index of the upstream whose reply was published last; `None`: another replica's was, or none.
+    #[must_use]
+    pub fn source(&self) -> Option<usize> {
+        self.published.map(|published| published.source).filter(|source| *source != REMOTE)
+    }
+
     /// Starts the round of a poll at `now`.
     pub fn start_round(&mut self, now: Instant) -> Round<'_> {
         Round::new(self, now)
     }
 
-    /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
-    /// implausible.
-    fn observed_block_time(&self) -> Duration {
-        self.observed_pace().min(self.block_time)
-    }
-
-    /// The observed time per block, also if that is longer than configured; the configured one if it is unknown.
-    fn observed_pace(&self) -> Duration {
-        let (Some(first), Some(last)) = (self.head_changes.front(), self.head_changes.back())
-        else {
-            return self.block_time;
-        };
+    /// Returns the time per block between two heads, at most the configured block time: a chain that became faster must not
+    /// look implausible. `None`: the head is not higher.
+    fn pace_between(&self, first: ObservedHead, last: ObservedHead) -> Option<Duration> {
         let blocks = u32::try_from(last.head.saturating_sub(first.head)).unwrap_or(u32::MAX);
-        let elapsed = last.at.saturating_duration_since(first.at);
-        elapsed.checked_div(blocks).map_or(self.block_time, |pace| pace.max(self.min_block_time()))
+        let pace = last.at.saturating_duration_since(first.at).checked_div(blocks)?;
+        Some(pace.clamp(self.min_block_time(), self.block_time))
     }
 
     fn min_block_time(&self) -> Duration {
@@ -188,11 +189,9 @@ impl Judge {
 
     /// Forgets the heads of a node that was behind, before one that is not is published.
     fn restart(&mut self) {
-        self.published = None;
-        self.head_changes.clear();
-        self.claims.clear();
-        self.trail = None;
-        self.schedule_baseline = None;
+        let Self { last_plausible_at, queried_others_at, leapt_at, .. } = *self;
+        let new = Self::new(self.block_time, self.max_age);
+        *self = Self { last_plausible_at, queried_others_at, leapt_at, ..new };
     }
 
     /// Returns true if the published block is old and that of `report` is not.
@@ -218,28 +217,15 @@ impl Judge {
     /// Publishes a report of this time.
     fn publish(&mut self, report: Report, at: Instant) {
         let Report { head, upstream: source, .. } = report;
+        let mut observed = ObservedHead { head, at };
+        if let Some(Published { observed: last, .. }) = self.published {
+            // A record of another replica may be from before an own reply. Heads change in the order of publications.
+            observed.at = if head == last.head { last.at } else { at.max(last.at) };
+            let pace = self.pace_between(last, observed).unwrap_or(self.pace);
+            self.pace = (self.pace.saturating_mul(7).saturating_add(pace)) / 8;
+        }
         let is_old = report.block_age == BlockAge::Old;
-        let last = self.published.map(|published| published.observed);
-        if let Some(observed) = last.filter(|last| last.head == head) {
-            self.published = Some(Published { observed, source, is_old });
-            return;
-        }
-        // A record of another replica may be from before an own reply. Heads change in the order of publications.
-        let at = last.map_or(at, |last| at.max(last.at));
-        let observed = ObservedHead { head, at };
-        if last.is_some_and(|last| head < last.head) {
-            self.head_changes.clear();
-            self.schedule_baseline = None;
-        }
-        if self.head_changes.len() == Self::MAX_HEAD_CHANGES {
-            self.head_changes.pop_front();
-        }
-        self.head_changes.push_back(observed);
         self.published = Some(Published { observed, source, is_old });
-        // A head ahead of its schedule gets no credit for later.
-        if self.lateness(at).is_none_or(|late| late.is_zero()) {
-            self.schedule_baseline = Some(observed);
-        }
     }
 
     /// Publishes a confirmed reply. Its earlier claims show the block time from now on.
@@ -247,60 +233,46 @@ impl Judge {
         if is_majority {
             self.trail = None;
         } else {
-            self.keep_trail(report.upstream);
+            self.update_trail(report.upstream, false);
         }
         let claim = self.claims.remove(&report.upstream);
         self.claims.clear();
+        self.last_plausible_at = Some(now);
+        self.publish(report, now);
         match claim {
             Some(claim) if claim.reason.concerns_head() => {
-                self.head_changes.clear();
-                self.head_changes.push_back(claim.first);
+                self.pace = self.pace_between(claim.first, claim.last).unwrap_or(self.block_time);
             }
             // The amounts stay suspicious until the blocks leave the window, and were confirmed once.
             Some(claim) => _ = self.claims.insert(report.upstream, claim),
             None => {}
         }
-        self.publish(report, now);
     }
 
-    /// Before `upstream` takes over alone: remembers what is published, unless a preferred upstream takes over.
-    fn keep_trail(&mut self, upstream: usize) {
+    /// Before a head of `upstream` is published: ends the doubt if it is preferred, and else remembers what is published
+    /// unless it `is_trusted`.
+    fn update_trail(&mut self, upstream: usize, is_trusted: bool) {
         self.trail = self.trail.filter(|trail| upstream > trail.source);
-        let block_time = self.observed_pace();
-        if let (None, Some(published), Some(preferred)) =
-            (self.trail, self.published, upstream.checked_sub(1))
-        {
-            let Published { observed, source, .. } = published;
-            let source = source.min(preferred);
-            self.trail = Some(Trail { observed: Some(observed), source, block_time });
+        if let (None, false, Some(preferred)) = (self.trail, is_trusted, upstream.checked_sub(1)) {
+            let source = self.published.map_or(preferred, |last| last.source.min(preferred));
+            let head = self.published.map_or(0, |last| last.observed.head);
+            self.trail = Some(Trail { head, source });
         }
-    }
-
-    /// Delay of the published head against one block per block time since the baseline; `None`: no baseline.
-    fn lateness(&self, now: Instant) -> Option<Duration> {
-        let (baseline, published) = (self.schedule_baseline?, self.published?);
-        let blocks = published.observed.head.saturating_sub(baseline.head);
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let expected = self.block_time.saturating_mul(blocks);
-        Some(now.saturating_duration_since(baseline.at).saturating_sub(expected))
     }
 
     /// Records one more suspicious reply of an upstream. Erratic heads confirm nothing.
     fn record_claim(&mut self, report: Report, reason: SuspiciousReply, now: Instant) {
-        // On the trail only the pace of the chain counts. Otherwise it may have become much faster.
-        let block_time = match self.trail {
-            Some(trail) if reason == SuspiciousReply::Regression => trail.block_time,
-            _ => self.min_block_time(),
-        };
         let observed = ObservedHead { head: report.head, at: now };
         let continues = |claim: &Claim| {
             let lowest = claim.last.head.saturating_sub(Self::TOLERANCE_BLOCKS);
-            claim.reason == reason
-                && (lowest..=max_plausible_head(claim.last, now, block_time)).contains(&report.head)
+            // It may have become much faster.
+            let highest = max_plausible_head(claim.last, now, self.min_block_time());
+            (lowest..=highest).contains(&report.head)
         };
+        // After this time a suspicious reply says nothing for the next one.
+        let lifetime = self.max_age.max(self.block_time.saturating_mul(2 * Self::PATIENCE_BLOCKS));
         let known = self.claims.get(&report.upstream).filter(|claim| {
-            let since = now.saturating_duration_since(claim.last.at);
-            claim.reason == reason && since < self.claim_lifetime()
+            claim.reason == reason && now.saturating_duration_since(claim.last.at) < lifetime
         });
         let attempts = known.map_or(0, |claim| claim.attempts).saturating_add(1);
         let claim = match known.filter(|claim| continues(claim)) {
@@ -312,11 +284,6 @@ impl Judge {
         self.claims.insert(report.upstream, claim);
     }
 
-    /// Time after which a suspicious reply says nothing for the next one of the same upstream.
-    fn claim_lifetime(&self) -> Duration {
-        self.max_age.max(self.block_time.saturating_mul(2 * Self::PATIENCE_BLOCKS))
-    }
-
     /// Returns true if a suspicious reply that was not confirmed counts against its upstream. It does not while only
     /// further replies can show whether it is right.
     fn is_refuted(&self, upstream: usize, reason: SuspiciousReply) -> bool {
@@ -325,10 +292,7 @@ impl Judge {
                 .claims
                 .get(&upstream)
                 .is_some_and(|claim| claim.attempts > Self::CONFIRMING_ROUNDS),
-            SuspiciousReply::Regression => {
-                self.trail.is_none()
-                    || self.published.is_none_or(|published| published.source <= upstream)
-            }
+            SuspiciousReply::Regression => self.trail.is_none_or(|trail| upstream > trail.source),
             SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten => true,
         }
     }
@@ -342,29 +306,27 @@ impl Judge {
         limits: Option<Limits>,
         now: Instant,
     ) -> bool {
-        let repeated = |claim: &&Claim| claim.rounds >= Self::CONFIRMING_ROUNDS;
-        let Some(claim) = self.claims.get(&upstream).filter(repeated) else { return false };
+        let Some(claim) = self.repeated(upstream) else { return false };
         let is_over = |since: Instant| now.saturating_duration_since(since) >= self.patience;
         match (plausible, claim.reason) {
             (Some(other), SuspiciousReply::Jump) => {
                 upstream < other || self.published.is_some_and(|last| is_over(last.observed.at))
             }
             (Some(other), SuspiciousReply::Regression) => {
-                upstream < other && self.continues_trail(claim, now)
+                let continues = |trail: Trail| claim.last.head >= trail.head && claim.is_moving();
+                upstream < other && self.trail.is_some_and(continues)
             }
             (Some(_), SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten) => false,
             (None, _) => {
                 let is_preferred = limits.is_none_or(|limits| limits.is_preferred(upstream));
-                (is_preferred && upstream != REMOTE) || self.last_plausible_at.is_none_or(is_over)
+                is_preferred || self.last_plausible_at.is_none_or(is_over)
             }
         }
     }
 
-    /// Returns true if an upstream has repeated a suspicious head often enough, and it moves.
-    fn is_repeated_and_moving(&self, upstream: usize) -> bool {
-        self.claims.get(&upstream).is_some_and(|claim| {
-            claim.rounds >= Self::CONFIRMING_ROUNDS && claim.is_moving(self.block_time)
-        })
+    /// Returns what an upstream has repeated often enough.
+    fn repeated(&self, upstream: usize) -> Option<&Claim> {
+        self.claims.get(&upstream).filter(|claim| claim.rounds >= Self::CONFIRMING_ROUNDS)
     }
 
     /// Returns true if an upstream contradicts the published head of a less preferred one.
@@ -375,15 +337,12 @@ impl Judge {
         };
         self.trail.is_some_and(contradicts)
     }
+}
 
-    /// Returns true if the heads of this claim continue the trail at the pace of the chain.
-    fn continues_trail(&self, claim: &Claim, now: Instant) -> bool {
-        let Some(Trail { observed, block_time, .. }) = self.trail else { return false };
-        let is_in_range = observed.is_none_or(|observed| {
-            let range = observed.head..=max_plausible_head(observed, now, block_time);
-            range.contains(&claim.first.head) && range.contains(&claim.last.head)
-        });
-        is_in_range && claim.has_pace(block_time)
+impl Claim {
+    /// Returns true if the head has advanced since the first claim. That of a node that has stopped does not.
+    fn is_moving(&self) -> bool {
+        self.last.head > self.first.head
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::comparisons::{Change, Pair};
+use super::comparisons::Pair;
 use crate::config;
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::plausibility::SuspiciousReply;
@@ -123,18 +123,10 @@ impl PollReporter {
         self.poll_duration.observe(duration.as_secs_f64());
     }
 
-    pub(crate) fn record_published(&self, index: usize, is_regression: bool) {
-        for (gauge_index, gauge) in self.in_use_gauges.iter().enumerate() {
-            gauge.set(i64::from(gauge_index == index));
-        }
-        if is_regression {
-            self.regression_counter.increment();
-        }
-    }
-
-    pub(crate) fn record_merged(&self, is_regression: bool) {
-        for gauge in &self.in_use_gauges {
-            gauge.set(0);
+    /// Records a publication of the reply of this upstream; `None`: of another replica's record.
+    pub(crate) fn record_published(&self, source: Option<usize>, is_regression: bool) {
+        for (index, gauge) in self.in_use_gauges.iter().enumerate() {
+            gauge.set(i64::from(source == Some(index)));
         }
         if is_regression {
             self.regression_counter.increment();
@@ -176,13 +168,13 @@ impl PollReporter {
         self.disagreement_counter.increment();
     }
 
-    /// Counts a comparison of two upstreams, and logs what has changed. `None`: they have no block in common, or one does
-    /// not answer.
+    /// Counts a comparison of two upstreams, after which some lastingly disagree or all agree, and logs if that has changed.
+    /// `None`: they have no block in common, or one does not answer.
     pub(crate) fn record_comparison(
         &self,
         pair: Pair,
         agrees: Option<bool>,
-        change: Option<Change>,
+        has_disagreement: bool,
     ) {
         let [agreeing, contrary, failed] = COMPARISON_OUTCOMES;
         let outcome = match agrees {
@@ -193,24 +185,18 @@ impl PollReporter {
         let Pair { in_use, other } = pair;
         let labels = AttemptLabels { chain: self.chain.clone(), upstream: other, outcome };
         self.metrics.upstream_comparisons_total.get_or_create(&labels).increment();
+        let was_set = self.disagreement_gauge.set(i64::from(has_disagreement)) > 0;
         let chain = self.chain.as_str();
-        match change {
-            Some(Change::Disagree) => {
-                tracing::warn!(
-                    chain,
-                    in_use,
-                    other,
-                    "upstreams lastingly disagree about the same blocks"
-                );
-            }
-            Some(Change::Agree) => tracing::info!(chain, in_use, other, "upstreams agree again"),
-            None => {}
+        if has_disagreement && !was_set {
+            tracing::warn!(
+                chain,
+                in_use,
+                other,
+                "upstreams lastingly disagree about the same blocks"
+            );
+        } else if was_set && !has_disagreement {
+            tracing::info!(chain, in_use, other, "upstreams agree again");
         }
-    }
-
-    /// Reports whether another upstream lastingly disagrees with the one in use.
-    pub(crate) fn set_disagreement(&self, has_disagreement: bool) {
-        self.disagreement_gauge.set(i64::from(has_disagreement));
     }
 
     /// Reports the number of blocks whose rewards are far above those of the others.
@@ -230,23 +216,17 @@ impl PollReporter {
     pub(crate) fn record_floors(&self, market: &Market, pricing: &Pricing) {
         let tip = market.average_reward.map_or(0, |average| average.medium);
         let above = market.floors_above_market;
-        let [base_fee_warned, tip_warned] = &self.warned_floors;
-        for (is_above, warned, key, floor, market_pays) in [
-            (
-                above.base_fee,
-                base_fee_warned,
-                "base_fee_floor",
-                pricing.base_fee_floor,
-                market.average_base_fee,
-            ),
-            (above.priority_fee, tip_warned, "priority_fee_floor", pricing.priority_fee_floor, tip),
-        ] {
+        let floors = [
+            (above.base_fee, "base_fee_floor", pricing.base_fee_floor, market.average_base_fee),
+            (above.priority_fee, "priority_fee_floor", pricing.priority_fee_floor, tip),
+        ];
+        for ((is_above, key, floor, pays), warned) in floors.into_iter().zip(&self.warned_floors) {
             if is_above && !warned.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     chain = self.chain,
                     key = format!("chains.{}.pricing.{key}", self.chain),
                     floor_gwei = rounded_gwei(floor),
-                    market_gwei = rounded_gwei(market_pays),
+                    market_gwei = rounded_gwei(pays),
                     "the configured floor is more than ten times what the market pays"
                 );
             }

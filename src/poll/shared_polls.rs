@@ -1,6 +1,5 @@
 //! Polls that several processes share: what the loop of a chain needs of the one that divides them.
 
-use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::time::Instant;
@@ -9,8 +8,8 @@ use async_trait::async_trait;
 
 use super::active_poll::is_unsynced_genesis;
 use super::comparisons::Comparisons;
-use super::judge::{Judge, REMOTE, Report};
-use super::{CallOrder, Poller, report};
+use super::judge::{Judge, REMOTE};
+use super::{Poller, report};
 use crate::fees::plausibility::{self, Continuity, Doubt};
 use crate::fees::{self, FeeHistory, HeadReading};
 use crate::nodes::UpstreamNode;
@@ -108,7 +107,7 @@ impl Poller {
         loop {
             match polls.next().await {
                 Action::Poll(permit) => {
-                    let (outcome, published) = self.poll().await;
+                    let (outcome, published) = self.poll(false).await;
                     let published = published.and_then(|history| self.shared(history));
                     polls.finish_poll(permit, outcome, published).await;
                 }
@@ -126,7 +125,7 @@ impl Poller {
     /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
     fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
         let (chain, head) = (self.publisher.chain(), history.newest_block());
-        let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
+        let upstream = self.judge.source().and_then(|index| self.upstreams.polled().get(index));
         Some(SharedFeeHistory {
             slot: 0,
             history,
@@ -143,13 +142,13 @@ impl Poller {
         let chain = self.publisher.chain();
         let (head, last) = (history.newest_block(), chain.newest_block());
         let last_observed_at = chain.timestamps().map(|last| last.observed_at);
-        if last_observed_at >= Some(timestamps.observed_at) {
-            match last.cmp(&Some(head)) {
-                Ordering::Less => {}
-                Ordering::Equal => return AdoptOutcome::Duplicate,
-                // An earlier reply says nothing against a later one, however often it is read.
-                Ordering::Greater => return AdoptOutcome::Older,
-            }
+        let is_earlier = last_observed_at >= Some(timestamps.observed_at);
+        if is_earlier && last == Some(head) {
+            return AdoptOutcome::Duplicate;
+        }
+        // An earlier reply says nothing against a later one, however often it is read.
+        if is_earlier && last > Some(head) {
+            return AdoptOutcome::Older;
         }
         if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
             return AdoptOutcome::Older;
@@ -162,7 +161,14 @@ impl Poller {
         if is_unsynced_genesis(history, &self.chain) {
             return AdoptOutcome::Rejected;
         }
-        let report = self.remote_report(history, *reading);
+        let report = report(
+            REMOTE,
+            history,
+            reading.for_reply(head, self.chain.block_time),
+            self.last_history.as_ref(),
+            &self.chain,
+            &self.publisher.chain_parameters(),
+        );
         self.judge.set_leap(chain.last_leap());
         let mut round = self.judge.start_round(clock::now());
         round.set_reported_at(timestamps.observed_at);
@@ -181,17 +187,10 @@ impl Poller {
             doubts: doubts.clone(),
             ..Accepted::now(history, market)
         });
-        self.in_use = None;
         self.last_history = Some(history.clone());
-        self.reporter.record_merged(last.is_some_and(|last| head < last));
+        self.reporter.record_published(None, last.is_some_and(|last| head < last));
         self.asks.record_published(true, publication.reading.as_ref());
         AdoptOutcome::Adopted
-    }
-
-    fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
-        let head = head.for_reply(history.newest_block(), self.chain.block_time);
-        let parameters = self.publisher.chain_parameters();
-        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain, &parameters)
     }
 
     /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
@@ -205,9 +204,7 @@ impl Poller {
                 return outcome;
             }
         }
-        let remote = &publication.history;
-        let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
-        let (outcome, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
+        let (outcome, own) = self.poll(true).await;
         // An upstream that contradicts the others is asked again before its claim says nothing any more.
         let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
         let interval = Comparisons::POLL_INTERVAL;
@@ -220,6 +217,7 @@ impl Poller {
                 AdoptOutcome::Implausible
             };
         };
+        let remote = &publication.history;
         let is_contradicted = match plausibility::compare(remote, &own) {
             Continuity::Rewritten => true,
             _ => remote.newest_block().abs_diff(own.newest_block()) > Judge::TOLERANCE_BLOCKS,

@@ -106,7 +106,19 @@ impl Harness {
             earlier: None,
             limits: None,
         };
-        let mut poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
+        let mut poll = ActivePoll {
+            call,
+            round,
+            upstreams,
+            publisher,
+            doubts,
+            reporter,
+            suspicious: Vec::new(),
+            published: None,
+            reply_time: None,
+            any_timed_out: false,
+            is_success: false,
+        };
         poll.publish(
             0,
             PricedReply {

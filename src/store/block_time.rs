@@ -54,6 +54,11 @@ impl BlockTime {
         self.measure();
     }
 
+    /// Forgets the headers, whose numbers may not lead to those that follow. The block time stays until they have told it.
+    pub(super) fn forget_headers(&mut self) {
+        self.headers.clear();
+    }
+
     /// Adds a header that is older than all that are known.
     pub(super) fn add_older(&mut self, number: u64, unix_seconds: u64) {
         let oldest = self.headers.front();

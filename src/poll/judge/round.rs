@@ -7,19 +7,8 @@ use std::time::{Duration, Instant};
 use crate::fees::BlockAge;
 
 use super::{
-    Judge, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail, expected_blocks,
-    max_plausible_head,
+    Claim, Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
 };
-
-/// Decision on a plausible reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum PublishDecision {
-    /// Publish it. It counts as published from now on.
-    Publish,
-    /// Another upstream's reply with this head was published in this round.
-    AlreadyPublished,
-}
 
 /// Plausible heads of a round, computed before it.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +26,7 @@ pub struct Limits {
 impl Limits {
     fn new(judge: &Judge, now: Instant) -> Option<Self> {
         let Published { observed, source, .. } = judge.published?;
-        let block_time = judge.observed_block_time();
+        let block_time = judge.pace;
         let expected = expected_blocks(observed.at, now, block_time);
         let second = expected_blocks(now, now + Duration::from_secs(1), block_time);
         Some(Self {
@@ -87,8 +76,6 @@ pub struct Confirmation {
     pub upstream: usize,
     /// False if one upstream alone has repeated the reply.
     pub is_majority: bool,
-    /// False if the same suspicious amounts were confirmed before.
-    pub is_new: bool,
 }
 
 /// One poll: the replies of upstreams, and the decisions.
@@ -119,31 +106,37 @@ impl<'a> Round<'a> {
         self.limits = Limits::new(self.judge, self.reported_at);
     }
 
-    /// Checks a reply. A suspicious one may still be confirmed by [`finish`](Self::finish).
+    /// Checks a reply. Returns true if it is to be published, which it is from now on; false if another one with this head
+    /// was published in this round. A suspicious one may still be confirmed by [`finish`](Self::finish).
     ///
     /// # Errors
     ///
     /// Returns why the reply is suspicious.
-    pub fn check(&mut self, report: Report) -> Result<PublishDecision, SuspiciousReply> {
+    pub fn check(&mut self, report: Report) -> Result<bool, SuspiciousReply> {
         let suspicion = self.suspicion(report);
         self.reports.push((report, suspicion));
         if let Some(reason) = suspicion {
             return Err(reason);
         }
         if self.published == Some(report.head) {
-            return Ok(PublishDecision::AlreadyPublished);
+            return Ok(false);
         }
         if self.judge.is_overtaken_by(report) {
             self.judge.restart();
             self.limits = None;
-        } else if self.is_jump(report) {
-            // The time that these blocks took is not known.
-            self.judge.head_changes.clear();
         }
-        self.update_trail(report);
+        // Replicas with slightly different nodes adopt each other's records all the time.
+        let is_trusted = match self.limits {
+            None => self.judge.published.is_some(),
+            Some(limits) => {
+                report.head <= limits.highest_of_others
+                    && (limits.is_preferred(report.upstream) || report.upstream == REMOTE)
+            }
+        };
+        self.judge.update_trail(report.upstream, is_trusted);
         self.judge.publish(report, self.reported_at);
         self.published = Some(report.head);
-        Ok(PublishDecision::Publish)
+        Ok(true)
     }
 
     /// Returns the reason why a reply would be suspicious in this round, from its head and amounts.
@@ -167,43 +160,13 @@ impl<'a> Round<'a> {
         self.limits.is_some_and(|limits| report.head > limits.highest_of(report.upstream))
     }
 
-    /// Returns true if the block of a jump is of now, and a clock has leapt, or the chain may have become faster. An upstream that
-    /// is less preferred cannot show the latter alone.
+    /// Returns true if the block of a jump is of now, and a clock has leapt, or the chain may have become faster. An upstream
+    /// that is less preferred cannot show the latter alone.
     fn is_explained(&self, report: Report) -> bool {
         let is_faster = self.limits.is_some_and(|limits| {
             limits.is_preferred(report.upstream) && report.head <= limits.highest_of_faster
         });
         report.is_of_now && (self.judge.has_leapt() || is_faster)
-    }
-
-    /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,
-    /// starts it.
-    fn update_trail(&mut self, report: Report) {
-        let judge = &mut *self.judge;
-        let is_first = judge.published.is_none();
-        match self.limits {
-            None if is_first => {
-                let block_time = judge.block_time;
-                let trail = |source| Trail { observed: None, source, block_time };
-                judge.trail = report.upstream.checked_sub(1).map(trail);
-            }
-            // Replicas with slightly different nodes adopt each other's records all the time.
-            Some(limits)
-                if report.head > limits.highest_of_others
-                    || !(limits.is_preferred(report.upstream) || report.upstream == REMOTE) =>
-            {
-                judge.keep_trail(report.upstream);
-            }
-            _ => {
-                let trail = &mut judge.trail;
-                *trail = trail.filter(|trail| report.upstream > trail.source);
-            }
-        }
-    }
-
-    /// Adds a suspicious report of another replica, which supports that of an upstream.
-    pub fn add_suspicious(&mut self, report: Report, reason: SuspiciousReply) {
-        self.reports.push((report, Some(reason)));
     }
 
     /// Returns the plausible heads; `None`: all.
@@ -218,33 +181,23 @@ impl<'a> Round<'a> {
         self.reports.iter().any(|(_, suspicion)| suspicion.is_some())
     }
 
-    /// Returns true if other upstreams should be queried although this one succeeded: the head is three blocks late,
-    /// but at least 1 s. Lateness counts anew from then on.
+    /// Returns true if other upstreams should be queried although this one succeeded: no head has followed for three blocks,
+    /// but at least 1 s, or its block is old. Then they are queried now and then, because a halted chain looks the same.
     pub fn should_query_others(&mut self) -> bool {
-        let judge = &mut *self.judge;
-        let max_lateness =
-            judge.block_time.saturating_mul(Judge::LATE_BLOCKS).max(Judge::MIN_LATENESS);
-        let is_late = judge.lateness(self.now).is_some_and(|late| late >= max_lateness);
-        if is_late {
-            let baseline = |last: Published| ObservedHead { at: self.now, ..last.observed };
-            judge.schedule_baseline = judge.published.map(baseline);
+        let (now, judge) = (self.now, &mut *self.judge);
+        let Some(last) = judge.published else { return false };
+        let interval = if last.is_old {
+            judge.block_time.max(Judge::MIN_PATIENCE)
+        } else {
+            judge.block_time.saturating_mul(Judge::LATE_BLOCKS).max(Judge::MIN_LATENESS)
+        };
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= interval;
+        let is_due = (last.is_old || is_over(last.observed.at))
+            && judge.queried_others_at.is_none_or(is_over);
+        if is_due {
+            judge.queried_others_at = Some(now);
         }
-        is_late || self.seeks_young_block()
-    }
-
-    /// Returns true if other upstreams may have a block that is not old. They are queried now and then while the
-    /// published one is old, because a halted chain looks the same.
-    fn seeks_young_block(&mut self) -> bool {
-        let judge = &mut *self.judge;
-        let interval = judge.block_time.max(Judge::MIN_PATIENCE);
-        let is_due = judge
-            .sought_young_at
-            .is_none_or(|last| self.now.saturating_duration_since(last) >= interval);
-        let seeks = is_due && judge.published.is_some_and(|last| last.is_old);
-        if seeks {
-            judge.sought_young_at = Some(self.now);
-        }
-        seeks
+        is_due
     }
 
     /// Ends the round. A suspicious reply that is confirmed by now counts as published.
@@ -252,83 +205,57 @@ impl<'a> Round<'a> {
     #[must_use]
     pub fn finish(&mut self) -> RoundOutcome {
         let reports = std::mem::take(&mut self.reports);
-        let Self { judge, now, limits, .. } = self;
-        let (judge, now, limits) = (&mut **judge, *now, *limits);
-        let plausible = || reports.iter().filter(|(_, suspicion)| suspicion.is_none());
-        for (report, _) in plausible() {
-            judge.claims.remove(&report.upstream);
-            judge.last_plausible_at = Some(now);
-        }
-        let suspicious: Vec<_> =
-            reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
-        for (report, reason) in &suspicious {
-            judge.record_claim(*report, *reason, now);
+        for (report, suspicion) in &reports {
+            if let Some(reason) = suspicion {
+                self.judge.record_claim(*report, *reason, self.now);
+            } else {
+                self.judge.claims.remove(&report.upstream);
+                self.judge.last_plausible_at = Some(self.now);
+            }
         }
         let votes = Votes::new(&reports);
-        let is_outvoted = plausible().any(|(report, _)| votes.have_majority(report, None));
-        let confirmed = judge.confirmed_by_majority(&suspicious, &votes, now).or_else(|| {
-            let alone = || judge.confirmed_alone(&suspicious, &votes, limits, now);
-            (!is_outvoted).then(alone).flatten()
+        let suspicious: Vec<_> =
+            reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
+        // Of what most say the newest head of an upstream; else what the most preferred one has repeated.
+        let believed = suspicious.iter().filter_map(|(report, reason)| {
+            let is_majority = self.confirmation(*report, *reason, &votes)?;
+            let head = if is_majority { report.head } else { 0 };
+            let rank = (is_majority, head, Reverse(report.upstream));
+            Some((rank, *report))
         });
-        let is_confirmed = |report: &Report| {
-            confirmed.is_some_and(|(confirmed, _)| confirmed.upstream == report.upstream)
-        };
+        let confirmed = believed.max_by_key(|(rank, _)| *rank);
+        let upstream = confirmed.map(|(_, report)| report.upstream);
         let refuted = suspicious.iter().filter(|(report, reason)| {
-            !is_confirmed(report) && judge.is_refuted(report.upstream, *reason)
+            Some(report.upstream) != upstream && self.judge.is_refuted(report.upstream, *reason)
         });
         let refuted = refuted.map(|(report, _)| report.upstream).collect();
-        let confirmed = confirmed.map(|(report, is_majority)| {
-            let rounds = if is_majority { 1 } else { Judge::CONFIRMING_ROUNDS };
-            let claim = judge.claims.get(&report.upstream);
-            let is_new = claim.is_none_or(|claim| claim.rounds == rounds);
-            judge.publish_confirmed(report, is_majority, now);
-            judge.last_plausible_at = Some(now);
-            Confirmation { upstream: report.upstream, is_majority, is_new }
+        let confirmed = confirmed.map(|((is_majority, ..), report)| {
+            self.judge.publish_confirmed(report, is_majority, self.now);
+            Confirmation { upstream: report.upstream, is_majority }
         });
         RoundOutcome { confirmed, refuted }
     }
-}
 
-/// A suspicious report, and why.
-type Suspicious = (Report, SuspiciousReply);
-
-impl Judge {
-    /// Returns what most upstreams say, with true. Of several heads the highest of an upstream. A lower head than a plausible
-    /// one must have been repeated, and move.
-    fn confirmed_by_majority(
+    /// Returns true if most upstreams confirm a suspicious report, false if its upstream has repeated it often enough; `None`:
+    /// it is not confirmed. A lower head than a plausible one must have been repeated, and move, in either case.
+    fn confirmation(
         &self,
-        suspicious: &[Suspicious],
+        report: Report,
+        reason: SuspiciousReply,
         votes: &Votes<'_>,
-        now: Instant,
-    ) -> Option<(Report, bool)> {
-        let believed = suspicious.iter().filter(|(report, reason)| {
-            votes.have_majority(report, Some(*reason))
-                && !self.outlasts(*report, now)
-                && (votes.best_plausible.is_none()
-                    || *reason != SuspiciousReply::Regression
-                    || self.is_repeated_and_moving(report.upstream))
-        });
-        let newest = believed.max_by_key(|(report, _)| {
-            (report.upstream != REMOTE, report.head, Reverse(report.upstream))
-        });
-        newest.map(|(report, _)| (*report, true))
-    }
-
-    /// Returns what the most preferred upstream has repeated often enough, with false.
-    fn confirmed_alone(
-        &self,
-        suspicious: &[Suspicious],
-        votes: &Votes<'_>,
-        limits: Option<Limits>,
-        now: Instant,
-    ) -> Option<(Report, bool)> {
-        let believed = suspicious.iter().filter(|(report, reason)| {
-            !votes.have_majority(report, Some(*reason))
-                && !self.outlasts(*report, now)
-                && self.is_confirmed_alone(report.upstream, votes.best_plausible, limits, now)
-        });
-        let preferred = believed.min_by_key(|(report, _)| report.upstream);
-        preferred.map(|(report, _)| (*report, false))
+    ) -> Option<bool> {
+        let judge = &*self.judge;
+        if judge.outlasts(report, self.now) {
+            return None;
+        }
+        if votes.have_majority(&report, Some(reason)) {
+            let is_lower = reason == SuspiciousReply::Regression && votes.best_plausible.is_some();
+            let has_moved = judge.repeated(report.upstream).is_some_and(Claim::is_moving);
+            return (!is_lower || has_moved).then_some(true);
+        }
+        let is_confirmed =
+            judge.is_confirmed_alone(report.upstream, votes.best_plausible, self.limits, self.now);
+        (is_confirmed && !votes.confirm_plausible()).then_some(false)
     }
 }
 
@@ -357,6 +284,12 @@ impl<'a> Votes<'a> {
         votes
     }
 
+    /// Returns true if most upstreams agree with a plausible report.
+    fn confirm_plausible(&self) -> bool {
+        let mut plausible = self.reports.iter().filter(|(_, suspicion)| suspicion.is_none());
+        plausible.any(|(report, _)| self.have_majority(report, None))
+    }
+
     /// Returns true if this report has a vote. A node that syncs or lags does not know the newest head, so it has none
     /// while another one's block is young.
     fn includes(&self, report: &Report) -> bool {
@@ -371,13 +304,8 @@ impl<'a> Votes<'a> {
             of.filter(|of| reason.is_some() || *of != SuspiciousReply::Regression)
                 .map(SuspiciousReply::concerns_head)
         };
-        // The record of another replica must not outvote an own upstream.
-        let counts = |upstream| self.best_plausible.is_none() || upstream != REMOTE;
         let supporters = self.reports.iter().filter(|(other, suspicion)| {
-            kind(*suspicion) == kind(reason)
-                && agree(report, other)
-                && counts(other.upstream)
-                && self.includes(other)
+            kind(*suspicion) == kind(reason) && agree(report, other) && self.includes(other)
         });
         let supporters = count_upstreams(supporters.map(|(other, _)| other));
         supporters >= 2 && supporters.saturating_mul(2) > self.upstreams
