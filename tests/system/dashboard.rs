@@ -15,14 +15,8 @@ use crate::test_server::TestServer;
 const CHAINS: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 
 /// Files of the dashboard.
-const DASHBOARD: &str = "/ /base.css /dashboard/amounts.js /dashboard/cards.js /dashboard/chain.js /dashboard/copy.js \
-    /dashboard/costs.js /dashboard/details.js /dashboard/dom.js /dashboard/favicon.js \
-    /dashboard/format.js /dashboard/heatmap.js /dashboard/history.js /dashboard/live.js \
-    /dashboard/notify.js /dashboard/overview.js /dashboard/page.js /dashboard/points.js \
-    /dashboard/price-chart.js /dashboard/score.js /dashboard/snippets.js /dashboard/sorting.js \
-    /dashboard/sparkline.js /dashboard/spend.js /dashboard/state.js /dashboard/store.js \
-    /dashboard/style.css /dashboard/tiers.js /dashboard/trend.js /dashboard/uplot/uPlot.esm.js \
-    /dashboard/uplot/uPlot.min.css /dashboard/view.js";
+const DASHBOARD: &str = "/ /base.css /dashboard/page.js /dashboard/style.css /dashboard/uplot/uPlot.esm.js \
+    /dashboard/uplot/uPlot.min.css";
 
 /// Files of the OpenAPI page.
 const DOCS: &str = "/base.css /dashboard/dom.js /docs /docs/page.js /docs/style.css";
