@@ -89,7 +89,10 @@ impl Layers {
             merged.merge(ValueTree::at(&["server", "listen"], address, &Origin::BuiltIn));
         }
         let collector = environment.iter().find(|(name, _)| name == COLLECTOR_VARIABLE);
-        if let Some(url) = collector.and_then(|(_, value)| value.to_str()) {
+        // A collector for gRPC has other forms, which are no mistake of this service.
+        let is_http = |url: &&str| url.starts_with("http://") || url.starts_with("https://");
+        let collector = collector.and_then(|(_, value)| value.to_str());
+        if let Some(url) = collector.filter(is_http) {
             let origin = Origin::Variable(COLLECTOR_VARIABLE.to_owned());
             merged.merge(ValueTree::at(&["tracing", "otlp_endpoint"], url, &origin));
         }

@@ -94,6 +94,8 @@ struct Trail {
     /// 0: nothing was published before.
     head: u64,
     source: usize,
+    /// Pace of the chain at that time.
+    pace: Duration,
 }
 
 /// Consecutive suspicious replies of one upstream.
@@ -256,7 +258,7 @@ impl Judge {
         if let (None, false, Some(preferred)) = (self.trail, is_trusted, upstream.checked_sub(1)) {
             let source = self.published.map_or(preferred, |last| last.source.min(preferred));
             let head = self.published.map_or(0, |last| last.observed.head);
-            self.trail = Some(Trail { head, source });
+            self.trail = Some(Trail { head, source, pace: self.pace });
         }
     }
 
@@ -292,7 +294,9 @@ impl Judge {
                 .claims
                 .get(&upstream)
                 .is_some_and(|claim| claim.attempts > Self::CONFIRMING_ROUNDS),
-            SuspiciousReply::Regression => self.trail.is_none_or(|trail| upstream > trail.source),
+            SuspiciousReply::Regression => {
+                self.trail.is_none() || self.published.is_none_or(|last| last.source <= upstream)
+            }
             SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten => true,
         }
     }
@@ -313,7 +317,8 @@ impl Judge {
                 upstream < other || self.published.is_some_and(|last| is_over(last.observed.at))
             }
             (Some(other), SuspiciousReply::Regression) => {
-                let continues = |trail: Trail| claim.last.head >= trail.head && claim.is_moving();
+                let continues =
+                    |trail: Trail| claim.last.head >= trail.head && claim.has_pace(trail.pace);
                 upstream < other && self.trail.is_some_and(continues)
             }
             (Some(_), SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten) => false,
@@ -340,9 +345,24 @@ impl Judge {
 }
 
 impl Claim {
-    /// Returns true if the head has advanced since the first claim. That of a node that has stopped does not.
-    fn is_moving(&self) -> bool {
-        self.last.head > self.first.head
+    /// Returns true if the head has advanced at half the pace of the chain at least. That of a node that stands or crawls has
+    /// not.
+    fn is_moving(&self, pace: Duration) -> bool {
+        let (blocks, expected) = self.progress(pace);
+        blocks > 0 && blocks.saturating_mul(2) >= expected
+    }
+
+    /// Returns true if the head has advanced at the pace of the chain, roughly. A node that catches up is faster.
+    fn has_pace(&self, pace: Duration) -> bool {
+        let (blocks, expected) = self.progress(pace);
+        let most = expected.saturating_mul(3).saturating_add(4);
+        self.is_moving(pace) && blocks.saturating_mul(2) <= most
+    }
+
+    /// Returns the number of blocks since the first claim, and the expected one.
+    fn progress(&self, pace: Duration) -> (u64, u64) {
+        let blocks = self.last.head.saturating_sub(self.first.head);
+        (blocks, expected_blocks(self.first.at, self.last.at, pace))
     }
 }
 

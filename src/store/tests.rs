@@ -145,8 +145,10 @@ fn headers_from_before_a_leap_of_the_head_tell_no_block_time() {
     for (number, seconds, doubts, expected) in [
         (1000, 0, vec![], 2),
         (1010, 120, vec![], 12),
-        (1211, 132, leap, 12),
-        (1221, 252, vec![], 12),
+        (1211, 132, leap.clone(), 12),
+        // The doubt stays while the leap is in the window.
+        (1221, 192, leap.clone(), 12),
+        (1231, 252, leap, 6),
     ] {
         let (history, market) = reply(&chain.config().pricing, number, GWEI);
         let now = Duration::from_secs(2_000_000_000 + seconds);

@@ -67,6 +67,15 @@ export function join(base: string, given: Fetch | undefined, reader: Reader): Me
   return stream.add(reader)
 }
 
+/** Opens a channel, if the browser has them. One that refuses cookies may throw. */
+function openChannel(name: string): BroadcastChannel | undefined {
+  try {
+    return new BroadcastChannel(name)
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * One page at a time holds a lock. It has the connection, and posts what it receives to the other pages. The next one
  * gets the lock when that page is closed or hidden. Without locks, or with a `fetch` of its own, each page has a
@@ -84,6 +93,8 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
   let cancel = () => {}
 
   function receive(message: Message) {
+    // What was said before is no longer known to hold.
+    if (message.error || message.hasStatus) last.clear()
     for (const event of message.events ?? []) {
       // The next page that asks gets it late.
       last.set(event.chainId, { ...event, isLive: false })
@@ -119,6 +130,8 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
         const { body, status } = await request(given, url, { signal: connection.signal })
         if (!body) throw new GasSuggestionError('invalid_response', 'the stream has no body', status)
         const reader = body.getReader()
+        // A `fetch` of the caller may ignore the signal.
+        connection.signal.addEventListener('abort', () => reader.cancel().catch(() => {}))
         const read = eventReader((delay) => (retry = Math.max(delay, MIN_RETRY_MS)))
         last.clear()
         for (;;) {
@@ -151,16 +164,23 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
   function start() {
     const { signal } = (abort = new AbortController())
     const locks = given ? undefined : globalThis.navigator?.locks
-    if (locks && globalThis.BroadcastChannel) {
-      const name = `gas-suggestion:1:${url}`
-      const own = (channel = new BroadcastChannel(name))
+    const name = `gas-suggestion:1:${url}`
+    const own = locks && openChannel(name)
+    if (locks && own) {
+      channel = own
       own.onmessage = ({ data }: MessageEvent<Message>) => {
         if (data.isQuestion && isLeader) own.postMessage(known())
         receive(data)
       }
       own.postMessage({ isQuestion: true })
       // A page in a sandbox may not have locks.
-      locks.request(name, { signal }, () => lead(signal)).catch(() => lead(signal))
+      locks
+        .request(name, { signal }, () => lead(signal))
+        .catch(() => {
+          own.close()
+          if (channel === own) channel = undefined
+          return lead(signal)
+        })
     } else void lead(signal)
     receive({ isStart: true })
   }

@@ -44,12 +44,13 @@ struct Promise {
 }
 
 impl HoldRecord {
-    /// Judges the promises whose time is over, and makes new ones. Blocks that came after the time do not count. After a gap
-    /// the open promises are forgotten.
+    /// Judges the promises whose time is over, and makes new ones. Blocks are dated back from the newest one; those after the
+    /// time do not count. After a gap, or a reorganisation of their head, promises are forgotten.
     pub(super) fn record(&mut self, publication: &Publication<'_>, now: Instant) {
-        let history = publication.history;
+        let Publication { history, snapshot, .. } = *publication;
+        let newest = history.newest_block();
         let is_gap = history.oldest_block() > self.newest_block.saturating_add(1);
-        self.newest_block = history.newest_block();
+        self.newest_block = newest;
         let age = |at: Instant| now.saturating_duration_since(at);
         let is_due = self.last_made_at.is_none_or(|at| age(at) >= BaseFeeStep::TIME);
         if is_due {
@@ -57,21 +58,22 @@ impl HoldRecord {
         }
         for (seconds, record) in TIMES.into_iter().zip(&mut self.times) {
             let time = Duration::from_secs(seconds);
-            while let Some(promise) =
-                record.open.pop_front_if(|it| is_gap || age(it.made_at) > time)
-            {
-                if !is_gap {
-                    record.count(&promise);
-                }
-            }
+            record.open.retain(|promise| !is_gap && promise.head <= newest);
             for (number, block) in (history.oldest_block()..).zip(history.blocks()) {
-                for promise in record.open.iter_mut().filter(|it| it.head < number) {
+                let later = u32::try_from(newest.saturating_sub(number)).unwrap_or(u32::MAX);
+                let block_age = snapshot.block_time.saturating_mul(later);
+                let counts = |it: &&mut Promise| {
+                    it.head < number && age(it.made_at).saturating_sub(block_age) <= time
+                };
+                for promise in record.open.iter_mut().filter(counts) {
                     promise.highest = promise.highest.max(block.base_fee);
                 }
             }
+            while let Some(promise) = record.open.pop_front_if(|it| age(it.made_at) > time) {
+                record.count(&promise);
+            }
             if is_due && let Some(bounds) = bounds(time, publication) {
-                let head = self.newest_block;
-                record.open.push_back(Promise { made_at: now, head, bounds, highest: 0 });
+                record.open.push_back(Promise { made_at: now, head: newest, bounds, highest: 0 });
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fees::BlockAge;
 
 use super::{
-    Claim, Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
+    Judge, Published, REMOTE, Report, SuspiciousReply, expected_blocks, max_plausible_head,
 };
 
 /// Plausible heads of a round, computed before it.
@@ -250,7 +250,9 @@ impl<'a> Round<'a> {
         }
         if votes.have_majority(&report, Some(reason)) {
             let is_lower = reason == SuspiciousReply::Regression && votes.best_plausible.is_some();
-            let has_moved = judge.repeated(report.upstream).is_some_and(Claim::is_moving);
+            let has_moved = judge
+                .repeated(report.upstream)
+                .is_some_and(|claim| claim.is_moving(judge.block_time));
             return (!is_lower || has_moved).then_some(true);
         }
         let is_confirmed =

@@ -355,6 +355,23 @@ fn preferred_upstream_that_stands_still_does_not_win_back() {
 }
 
 #[test]
+fn preferred_upstream_that_crawls_or_catches_up_does_not_win_back() {
+    let crawls: fn(u64) -> u64 = |round| 1000 + round / 5;
+    let catches_up: fn(u64) -> u64 = |round| 900 + 20 * round;
+    for (preferred, rounds) in [(crawls, 25), (catches_up, 7)] {
+        let mut attack = Attack::new();
+        for _ in 0..30 {
+            let head = attack.head();
+            attack.round(&[(1, head)]);
+        }
+        for round in 0..rounds {
+            let head = attack.head();
+            assert_eq!(attack.round(&[(0, preferred(round)), (1, head)]), head, "{round}");
+        }
+    }
+}
+
+#[test]
 fn two_honest_upstreams_win_again_at_once() {
     let mut attack = Attack::new();
     for _ in 0..10 {

@@ -109,6 +109,9 @@ class CostCells {
 
 // The max fee of a transfer of everything covers the base fee for so long, with this probability.
 const HOLD = { hold: "30s", probability: 0.999 };
+// The service is asked when the reader has stopped typing for so long, and again so long after it had no answer.
+const TYPING_MS = 300;
+const RETRY_MS = 5000;
 
 /** Amount that can be sent of a balance, if the rest has to pay for the transfer. The service computes it. */
 class SendAll {
@@ -135,14 +138,17 @@ class SendAll {
     async refresh() {
         const { market } = this.shown;
         const balance = parseCoins(this.balance.value);
-        const order = market && balance !== undefined ? { ...transferOf(market), balance, ...HOLD } : undefined;
-        const asked = order && `${balance} at ${market.newest_block}`;
+        const asked = market && balance !== undefined ? `${balance} at ${market.newest_block}` : undefined;
         if (this.cost?.balance !== balance) this.cost = undefined;
         this.#render(balance);
         if (asked === this.asked) return;
         this.asked = asked;
-        const tiers = order && (await this.requestCost(order))?.tiers;
+        await pause(TYPING_MS);
+        if (!asked || asked !== this.asked) return;
+        const { gas, bytes } = transferOf(market);
+        const tiers = (await this.requestCost({ gas, bytes, balance, ...HOLD }))?.tiers;
         if (asked !== this.asked) return;
+        if (!tiers) pause(RETRY_MS).then(() => (this.asked = this.asked === asked ? undefined : this.asked));
         this.cost = tiers && { balance, tiers };
         this.#render(balance);
     }
@@ -163,6 +169,8 @@ class SendAll {
         setText(this.word, isTyped ? sendWord(balance, market, isKnown ? fees : undefined) : "");
     }
 }
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function sendWord(balance, market, fees) {
     if (balance === undefined) return "Type your balance in coins, such as 1.5.";

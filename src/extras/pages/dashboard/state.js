@@ -99,7 +99,6 @@ export function isMarket(market) {
         ["low", "normal", "high", null].includes(market.level) &&
         (market.level_deviation === null || Number.isFinite(market.level_deviation)) &&
         ["low", "medium", "high"].every((tier) => isWei(market.expected_price_per_gas?.[tier])) &&
-        typeof market.fees_ready === "boolean" &&
         [market.gas_used_ratio, market.covers_full_blocks].every((one) => one instanceof Object)
     );
 }

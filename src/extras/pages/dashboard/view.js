@@ -54,7 +54,7 @@ export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
         bar: isStreaming ? { from: chain.blockArrivedAt, milliseconds: chain.blockTimeMs } : undefined,
         next: nextBlockRow(chain, isLive, sinceBlockMs),
         // Until the first response, their place is kept free.
-        hasWaits: row.isCurrent && market.fees_ready && chain.fees !== null,
+        hasWaits: row.isCurrent && Boolean(market.fees_ready) && chain.fees !== null,
         tiers: Object.entries(TIERS).map(([value, label]) => tierView(chain, value, label, row.isCurrent, now)),
         fees: market && feeRows(name, market, tier),
         priced,
