@@ -123,8 +123,8 @@ impl Publisher {
         // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
-        let had_leapt = last.as_ref().is_some_and(|it| it.doubts.contains(&Doubt::HeadLeap));
-        if accepted.doubts.contains(&Doubt::HeadLeap) && !had_leapt {
+        // While the doubt lasts, because the head may leap back meanwhile.
+        if accepted.doubts.contains(&Doubt::HeadLeap) {
             measured.block_time.forget_headers();
         }
         measured.learn(accepted.head, &blocks, chain);
