@@ -44,7 +44,7 @@ describe("events", () => {
 });
 
 // Members that a market may lack.
-const OPTIONAL = ["stale", "base_fee_trend", "data_fee", "data_fee_reason", "observed_at"];
+const OPTIONAL = ["stale", "base_fee_trend", "data_fee", "data_fee_reason", "observed_at", "fees_ready"];
 
 test("responses without a displayed member are rejected", () => {
     assert(isMarket(market(7)) && isMarket(market(7, { next_base_fee_per_gas: null })));

@@ -71,9 +71,7 @@ export function join(base: string, given: Fetch | undefined, reader: Reader): Me
 function openChannel(name: string): BroadcastChannel | undefined {
   try {
     return new BroadcastChannel(name)
-  } catch {
-    return undefined
-  }
+  } catch {}
 }
 
 /**
@@ -103,7 +101,7 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
     for (const reader of readers) reader(message)
   }
 
-  const known = (): Message => ({ events: [...last.values()] })
+  const known = () => ({ events: [...last.values()] })
 
   /** Passes a message on to the readers of this page and to other pages. */
   function publish(message: Message) {
@@ -127,11 +125,9 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
       }
       try {
         touch()
-        const { body, status } = await request(given, url, { signal: connection.signal })
-        if (!body) throw new GasSuggestionError('invalid_response', 'the stream has no body', status)
+        const { body } = await request(given, url, { signal: connection.signal })
+        if (!body) throw new GasSuggestionError('invalid_response', 'no body')
         const reader = body.getReader()
-        // A `fetch` of the caller may ignore the signal.
-        connection.signal.addEventListener('abort', () => reader.cancel().catch(() => {}))
         const read = eventReader((delay) => (retry = Math.max(delay, MIN_RETRY_MS)))
         last.clear()
         for (;;) {
@@ -164,9 +160,8 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
   function start() {
     const { signal } = (abort = new AbortController())
     const locks = given ? undefined : globalThis.navigator?.locks
-    const name = `gas-suggestion:1:${url}`
-    const own = locks && openChannel(name)
-    if (locks && own) {
+    const own = locks && openChannel(`gas-suggestion:1:${url}`)
+    if (own) {
       channel = own
       own.onmessage = ({ data }: MessageEvent<Message>) => {
         if (data.isQuestion && isLeader) own.postMessage(known())
@@ -175,7 +170,7 @@ function createStream(url: string, given: Fetch | undefined): SharedStream {
       own.postMessage({ isQuestion: true })
       // A page in a sandbox may not have locks.
       locks
-        .request(name, { signal }, () => lead(signal))
+        .request(own.name, { signal }, () => lead(signal))
         .catch(() => {
           own.close()
           if (channel === own) channel = undefined
