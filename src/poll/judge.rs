@@ -37,7 +37,7 @@
 //! # Trails
 //!
 //! A less preferred upstream that takes over alone may lie. The judge remembers the head before that. A more preferred
-//! upstream that continues it wins after three rounds in which its head moves.
+//! upstream that continues it wins after three rounds in which its head keeps the pace of the chain.
 
 mod round;
 

@@ -109,6 +109,7 @@ fn bounds(time: Duration, publication: &Publication<'_>) -> Option<[u128; SHARES
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fees::{Block, FeeHistory};
     use crate::store::Accepted;
     use crate::store::tests::{reply, store_with_chain};
 
@@ -118,8 +119,17 @@ mod tests {
     fn a_promise_is_kept_unless_a_block_within_its_time_has_more() {
         let (_, chain, mut publisher) = store_with_chain("block_time = \"6s\"");
         let (mut record, start) = (HoldRecord::default(), Instant::now());
-        let mut play = |number, base_fee, second| {
-            let (history, market) = reply(&chain.config().pricing, number, base_fee);
+        let mut play = |number, base_fees: &[u128], second| {
+            let newest = base_fees.last().copied().unwrap();
+            let (_, market) = reply(&chain.config().pricing, number, newest);
+            let block = |base_fee: &u128| Block {
+                base_fee: *base_fee,
+                gas_used_ratio: None,
+                rewards: None,
+            };
+            let blocks: Vec<_> = base_fees.iter().map(block).collect();
+            let oldest = number + 1 - u64::try_from(blocks.len()).unwrap();
+            let history = FeeHistory::new(oldest, blocks, None).unwrap();
             publisher.publish(Accepted::now(&history, market));
             let (snapshot, history) = (&chain.newest_snapshot().unwrap(), &history);
             chain.read_together(|blocks| {
@@ -130,16 +140,19 @@ mod tests {
             record.totals().step_by(3).map(|(_, _, counts)| counts).collect::<Vec<_>>()
         };
         // Full blocks raise 100 gwei to 143 in 15 s, 181 in 30 s, and at most 200.
-        play(10, 100 * GWEI, 0);
+        play(10, &[100 * GWEI], 0);
         // Too soon for a promise of its own.
-        play(11, 100 * GWEI, 3);
-        assert_eq!(play(12, 160 * GWEI, 15), [[0, 0]; 3]);
+        play(11, &[100 * GWEI], 3);
+        assert_eq!(play(12, &[160 * GWEI], 15), [[0, 0]; 3]);
         // The block of second 16 is too late for the first of them.
-        assert_eq!(play(13, 190 * GWEI, 16), [[1, 0], [0, 0], [0, 0]]);
-        assert_eq!(play(14, 90 * GWEI, 31), [[1, 1], [1, 0], [0, 0]]);
-        let counts = play(15, 90 * GWEI, 61);
+        assert_eq!(play(13, &[190 * GWEI], 16), [[1, 0], [0, 0], [0, 0]]);
+        assert_eq!(play(14, &[90 * GWEI], 31), [[1, 1], [1, 0], [0, 0]]);
+        let counts = play(15, &[90 * GWEI], 61);
         assert_eq!(counts, [[1, 2], [1, 1], [0, 1]]);
+        // A late poll brings blocks of seconds 71 to 95. The dear one, of second 89, is within 30 s of second 61.
+        let counts = play(20, &[90, 90, 90, 400, 90].map(|gwei| gwei * GWEI), 95);
+        assert_eq!(counts, [[1, 3], [2, 2], [1, 2]]);
         // After a gap nothing is judged.
-        assert_eq!(play(17, 90 * GWEI, 300), counts);
+        assert_eq!(play(22, &[90 * GWEI], 300), counts);
     }
 }

@@ -148,9 +148,11 @@ class SendAll {
         const { gas, bytes } = transferOf(market);
         const tiers = (await this.requestCost({ gas, bytes, balance, ...HOLD }))?.tiers;
         if (asked !== this.asked) return;
-        if (!tiers) pause(RETRY_MS).then(() => (this.asked = this.asked === asked ? undefined : this.asked));
         this.cost = tiers && { balance, tiers };
         this.#render(balance);
+        if (tiers) return;
+        await pause(RETRY_MS);
+        if (asked === this.asked) this.asked = undefined;
     }
 
     #render(balance) {
