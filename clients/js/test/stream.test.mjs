@@ -171,6 +171,11 @@ test("a changed status refreshes the suggestion, and other events are ignored", 
     stream.write(status("unavailable"));
     const error = await until(() => seen.errors[0]);
     assert.equal(error.code, "stale_data");
+    // A later subscription does not get what the stream said before.
+    const late = record(rig.gas(1));
+    await until(() => late.errors[0]);
+    assert.deepEqual(late.suggestions, []);
+    late.unsubscribe();
     rig.failure = undefined;
     stream.write(rig.event(2, 2));
     await reaches(seen, 2);
