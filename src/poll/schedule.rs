@@ -10,12 +10,11 @@
 //! - If it finds the block, the next one is expected a little earlier, and after many such blocks earlier and earlier.
 //! - If not, a second one follows after the lateness, others after pauses that double, and the next block is expected later.
 //!   The lateness grows if the second one does not find the block, and shrinks otherwise.
-//! - If all fail, the chain may have missed the block, and the next poll is due a period after the first one. Before the
-//!   block after that there is one more, because the block may have been late instead.
+//! - If all fail, the chain may have missed the block, and the next poll is due a period after the first one.
 //! - After several such periods the pauses double up to the block time.
 //!
-//! At the start and after a standstill a block may arrive at any moment of the period. Polls in the middle and at the
-//! end of the time in which it is expected halve this time with each block.
+//! At the start and after a standstill a block may arrive at any moment of the period. The lateness is half of it then, and
+//! each block halves the lateness.
 //!
 //! At most `max_polls_per_block` polls are sent in any block time: the configured one, or the period of a faster chain,
 //! which is followed down to `min_poll_interval`. No two polls are closer than that. A poll is due one and a half block
@@ -47,9 +46,11 @@ pub struct PollSchedule {
     intervals: [Duration; 5],
     /// How long after it is expected a block arrives, if it is not there by then.
     lateness: Duration,
+    /// True while each block halves the lateness.
+    is_searching: bool,
     /// When the next block is expected.
     expected: Instant,
-    /// When the next poll is due: at that time, before it to see whether the last block was late, or after it.
+    /// When the next poll is due: at that time, or after it.
     due: Instant,
     /// Polls since the block was expected that did not find it.
     misses: usize,
@@ -57,10 +58,6 @@ pub struct PollSchedule {
     missed_periods: u32,
     /// Blocks in a row that their first poll found.
     hits: u32,
-    /// Number of blocks until which the time in which the next one may arrive is halved with each.
-    searches: u32,
-    /// The next block does not arrive before.
-    earliest: Instant,
     /// Newest known block, and when the poll that found it was sent.
     head: Option<(u64, Instant)>,
     /// Send times of the last polls, at most `max_polls`.
@@ -71,10 +68,8 @@ pub struct PollSchedule {
 }
 
 impl PollSchedule {
-    /// Number of halvings until the time in which a block is expected is a small part of the period.
-    const SEARCHES: u32 = 6;
     /// Number of hits of the first poll in a row after which the next block is expected earlier and earlier.
-    const MAX_HITS: u32 = 7;
+    const MAX_HITS: u32 = 6;
     /// Periods without a block after which the chain has stopped, or has become slower.
     const STANDSTILL: u32 = 2;
 
@@ -94,13 +89,12 @@ impl PollSchedule {
             period: block_time,
             intervals: [block_time; 5],
             lateness: block_time / 2,
+            is_searching: true,
             expected: now,
             due: now,
             misses: 0,
             missed_periods: 0,
             hits: 0,
-            searches: Self::SEARCHES,
-            earliest: now,
             head: None,
             recent_polls: VecDeque::new(),
             retry_at: None,
@@ -162,8 +156,7 @@ impl PollSchedule {
             // The first poll, or a chain that was reset.
             _ => {
                 self.announcements.forget();
-                self.searches = Self::SEARCHES;
-                self.search(sent, self.period);
+                self.search(sent);
             }
         }
         if self.head.is_none_or(|(last, _)| last != head) {
@@ -182,7 +175,6 @@ impl PollSchedule {
     /// Handles a poll that found no new block.
     fn on_same_head(&mut self, sent: Instant) {
         self.announcements.record_miss(sent, self.period);
-        self.earliest = self.earliest.max(sent);
         if sent < self.due {
             return;
         }
@@ -225,81 +217,69 @@ impl PollSchedule {
     /// Handles a poll that found this many new blocks.
     fn on_new_head(&mut self, sent: Instant, blocks: u32) {
         if self.announcements.record_block(sent) {
-            (self.searches, self.hits) = (0, 0);
+            (self.is_searching, self.hits) = (false, 0);
             let deviation = sent.max(self.expected) - sent.min(self.expected);
             self.lateness = (self.lateness * 7 + deviation * 2) / 8;
-            self.expect_in(self.period, sent, sent);
-            return;
-        }
-        let was_late = self.due < self.expected && sent < self.expected && blocks == 1;
-        let has_stopped = self.missed_periods >= Self::STANDSTILL && !self.is_irregular();
-        if was_late || has_stopped {
-            self.searches = Self::SEARCHES;
-        }
-        if self.searches == 0 {
-            self.adjust(sent, blocks);
-            return;
-        }
-        let width = sent.saturating_duration_since(self.earliest).min(self.period);
-        let is_narrow = width <= 2 * self.min_lateness();
-        self.searches = if is_narrow { 0 } else { self.searches - 1 };
-        self.search(sent + self.period.saturating_sub(width), width);
-    }
-
-    /// Expects the next block within `width` from `start` on: polls in the middle and at the end halve this time.
-    fn search(&mut self, start: Instant, width: Duration) {
-        self.hits = 0;
-        self.lateness = width / 2;
-        self.expect_in(width / 2, start, start);
-    }
-
-    /// Learns from the polls for the block that was found whether it was expected too early or too late.
-    fn adjust(&mut self, sent: Instant, blocks: u32) {
-        let lateness = self.lateness;
-        let arrival = (self.expected + self.period * (blocks - 1)).min(sent);
-        let mut wait = self.period;
-        // Most chains keep to a grid, so an irregular block says little about the next one.
-        let (earlier, later) = if self.is_irregular() {
-            (lateness / 6, lateness / 3)
+            self.expect(sent + self.period, sent);
+        } else if self.missed_periods >= Self::STANDSTILL
+            || (self.due < self.expected && blocks == 1)
+        {
+            // In the latter case the last block was late, and not the one after a missed one.
+            self.search(sent);
         } else {
-            (lateness / 4, lateness)
-        };
-        // After a poll that is too early the next one comes this many times the lateness later, so it is dared less often.
-        let cost = self.cost_of_miss();
-        let earlier = earlier / cost;
+            let arrival = (self.expected + self.period * (blocks - 1)).min(sent);
+            let next = self.next_after(arrival);
+            let may_be_late = self.missed_periods == 1 && !self.is_irregular();
+            self.expect(next, sent);
+            if may_be_late {
+                self.due = (next - self.period / 4).max(sent);
+            }
+        }
+    }
+
+    /// Returns when the block after the one that was found is expected, and learns the lateness. `arrival`: when the found
+    /// one was expected, or when it was found before that.
+    fn next_after(&mut self, arrival: Instant) -> Instant {
+        let (next, lateness) = (arrival + self.period, self.lateness);
+        let was_searching = std::mem::replace(&mut self.is_searching, false);
+        if was_searching && self.misses < 2 {
+            self.lateness = lateness / 2;
+            self.is_searching = self.lateness > self.min_lateness();
+            let has_come = self.misses == 0;
+            return if has_come { next - self.lateness } else { next + self.lateness };
+        }
         if self.missed_periods > 0 {
             self.hits = Self::MAX_HITS;
             self.lateness = lateness * 5 / 4;
-        } else if self.misses > 0 {
-            self.hits = 0;
-            wait += later;
-            self.lateness = match self.misses {
-                1 if cost == 1 => lateness * 9 / 10,
-                // The second poll came later than the lateness says.
-                1 => lateness * 2,
-                _ => lateness * 5 / 2,
-            };
-        } else {
-            if cost > 1 {
-                self.lateness = lateness * 9 / 10;
-            }
-            self.hits = self.hits.saturating_add(1);
-            let growths = Self::MAX_HITS..self.hits.min(32);
-            let margin = growths.fold(earlier, |margin, _| margin * 3 / 2);
-            wait -= margin.min(self.period / 4);
+            return next;
         }
-        self.expect_in(wait, arrival, sent);
+        // Most chains keep to a grid, so that an irregular block says little about the next one.
+        let is_irregular = self.is_irregular();
+        if self.misses == 0 {
+            self.hits = self.hits.saturating_add(1);
+            self.lateness = lateness * 31 / 32;
+            let doublings = self.hits.saturating_sub(Self::MAX_HITS).min(24) / 2;
+            let earlier = lateness / if is_irregular { 8 } else { 20 };
+            return next - (earlier * 2_u32.pow(doublings)).min(self.period / 4);
+        }
+        if self.misses > 1 {
+            self.lateness = lateness * 2;
+        }
+        next + if is_irregular { lateness * 3 / 8 } else { lateness }
     }
 
-    /// Expects the next block in this time from `start` on, but not before `earliest`. After a period without a block
-    /// the next poll comes earlier, because that block may have been late.
-    fn expect_in(&mut self, wait: Duration, start: Instant, earliest: Instant) {
+    /// Expects the next block at any moment of the period after this time.
+    fn search(&mut self, start: Instant) {
+        (self.is_searching, self.hits) = (true, 0);
+        self.lateness = self.period / 2;
+        self.expect(start + self.period / 2, start);
+    }
+
+    /// Expects the next block at this time, but not before `earliest`.
+    fn expect(&mut self, at: Instant, earliest: Instant) {
         self.lateness = self.lateness.min(self.period / 2).max(self.min_lateness());
-        let may_be_late = self.missed_periods > 0 && self.searches == 0 && !self.is_irregular();
-        let early = if may_be_late { self.period / 4 } else { Duration::ZERO };
-        self.earliest = earliest;
-        self.expected = (start + wait).max(earliest);
-        self.due = (start + wait.saturating_sub(early)).max(earliest);
+        self.expected = at.max(earliest);
+        self.due = self.expected;
         self.misses = 0;
         self.missed_periods = 0;
     }
@@ -312,11 +292,10 @@ impl PollSchedule {
         let mut sorted = self.intervals;
         sorted.sort_unstable();
         let [_, _, median, _, _] = sorted;
-        let is_usual = self.is_irregular() || interval.abs_diff(median) < self.period / 4;
+        let is_usual = interval.abs_diff(median) < self.period / 4;
         let interval = if is_usual { interval } else { median };
         // The times at which blocks are found during a search are too rough for slight changes.
-        let is_near = self.period * 2 / 3 < interval && interval <= self.period * 3 / 2;
-        if self.searches > 0 && is_near {
+        if self.is_searching && interval.abs_diff(self.period) < self.period / 3 {
             return;
         }
         for _ in 0..blocks.min(100) {
@@ -326,20 +305,14 @@ impl PollSchedule {
         self.period = self.period.clamp(self.min_interval, longest);
     }
 
-    /// The shortest time between two polls, in latenesses.
-    fn cost_of_miss(&self) -> u32 {
-        let times = self.min_interval.as_nanos() / self.lateness.as_nanos().max(1);
-        u32::try_from(times).unwrap_or(u32::MAX).clamp(1, 100)
+    /// Returns true if blocks arrive so irregularly that a late one looks like a missed one.
+    fn is_irregular(&self) -> bool {
+        !self.is_searching && self.lateness > self.period / 16
     }
 
     /// Smallest lateness: tens of milliseconds, or a small part of a short period.
     fn min_lateness(&self) -> Duration {
         (self.period / 100).clamp(Duration::from_millis(1), Duration::from_millis(20))
-    }
-
-    /// Returns true if blocks arrive so irregularly that a late one looks like a missed one.
-    fn is_irregular(&self) -> bool {
-        self.searches == 0 && self.lateness > self.period / 16
     }
 
     /// How long a poll waits for an announcement if each block is announced.

@@ -118,12 +118,12 @@ fn regular_blocks(between: Duration) -> Vec<Duration> {
 
 #[test]
 fn regular_blocks_are_polled_right_after_each() {
-    simulate(BLOCK, 3, &regular_blocks(BLOCK)).assert_within(130, 20, 30);
-    simulate(BLOCK, 2, &regular_blocks(BLOCK)).assert_within(130, 20, 30);
-    simulate(millis(250), 3, &regular_blocks(millis(250))).assert_within(130, 5, 10);
-    simulate(millis(12_000), 3, &regular_blocks(millis(12_000))).assert_within(130, 25, 50);
+    simulate(BLOCK, 3, &regular_blocks(BLOCK)).assert_within(110, 20, 30);
+    simulate(BLOCK, 2, &regular_blocks(BLOCK)).assert_within(110, 20, 30);
+    simulate(millis(250), 3, &regular_blocks(millis(250))).assert_within(110, 5, 10);
+    simulate(millis(12_000), 3, &regular_blocks(millis(12_000))).assert_within(110, 25, 50);
     // A fixed interval would be a second late on average.
-    simulate(BLOCK, 3, &regular_blocks(millis(2003))).assert_within(130, 20, 30);
+    simulate(BLOCK, 3, &regular_blocks(millis(2003))).assert_within(110, 20, 30);
 }
 
 #[test]
@@ -133,14 +133,14 @@ fn irregular_blocks_are_found_sooner_than_by_a_fixed_interval() {
         let mut rng = SeededRng(7);
         let since_last: Vec<_> =
             (0..3000).map(|_| block * (800 + rng.next_thousandth() * 2 / 5) / 1000).collect();
-        simulate(block, 3, &since_last).assert_within(160, 45 * scale, 180 * scale);
+        simulate(block, 3, &since_last).assert_within(160, 46 * scale, 180 * scale);
         // Up to a fifth of the block time before or after a regular time, each block by itself.
         let at: Vec<_> =
             (0..3000).map(|n| block * n + block * (rng.next_thousandth() * 2 / 5) / 1000).collect();
         let around_grid: Vec<_> =
             at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         let stats = simulate(block, 3, &around_grid);
-        stats.assert_within(145, 37 * scale, 110 * scale);
+        stats.assert_within(145, 38 * scale, 116 * scale);
         assert!(stats.delay_percentile(900) < block / 3, "{:?}", stats.delay_percentile(900));
         // Blocks that are up to 3 ms late.
         let nearly: Vec<_> =
@@ -157,7 +157,7 @@ fn a_changed_block_time_is_followed() {
         let summary = (times, stats.polls_per_block, stats.delay_percentile(500));
         assert!(stats.polls_per_block < 1.45, "{summary:?}");
         assert!(stats.delay_percentile(500) < millis(20), "{summary:?}");
-        assert!(stats.delay_percentile(800) < millis(100), "{:?}", stats.delay_percentile(800));
+        assert!(stats.delay_percentile(800) < millis(150), "{:?}", stats.delay_percentile(800));
     }
 }
 
@@ -211,7 +211,7 @@ fn no_two_polls_are_closer_than_the_shortest_interval() {
         (50, 0.26, 200, 200),
         (100, 0.51, 200, 200),
         (200, 1.1, 200, 250),
-        (450, 1.4, 200, 300),
+        (450, 1.4, 201, 300),
         (2000, 1.1, 35, 210),
         (12_000, 1.15, 60, 210),
     ] {
@@ -219,7 +219,7 @@ fn no_two_polls_are_closer_than_the_shortest_interval() {
             let start = Instant::now();
             let mut schedule = PollSchedule::new(configured, least, 3, start);
             schedule.set_block_time(millis(block_ms));
-            let stats = run(schedule, start, 100, &regular_blocks(millis(block_ms)));
+            let stats = run(schedule, start, 200, &regular_blocks(millis(block_ms)));
             assert!(stats.sent.windows(2).all(|polls| polls[1] - polls[0] >= least));
             let late = |percent| stats.delays[stats.delays.len() * percent / 100];
             let figures = (configured, block_ms, stats.polls_per_block, late(90), late(99));
@@ -344,6 +344,6 @@ fn the_jitter_is_learnt_within_a_few_blocks() {
         let at: Vec<_> = (0..160).map(|n| BLOCK * n + BLOCK * noise(n.into()) / 2560).collect();
         let blocks: Vec<_> = at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         let stats = simulate_from(BLOCK * phase / 20 + millis(1), 5, BLOCK, 3, &blocks);
-        stats.assert_within(155, 330, 1200);
+        stats.assert_within(160, 400, 1600);
     }
 }
