@@ -47,7 +47,7 @@ debian() { tests/debian.sh "$(echo target/packages/deb/*_"$(dpkg --print-archite
 image() { tests/image.sh; }
 # Those that have a pass mark.
 benches() { benches/start.sh && benches/freshness.sh && benches/quota_attack.sh; }
-sim() { sim/run.sh 10000; }
+sim() { PROFILE=release sim/run.sh 10000; }
 
 [ "$#" -gt 0 ] || set -- "${parts[@]}"
 for part in "$@"; do
