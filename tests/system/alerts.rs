@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::deployment;
 use crate::fixtures;
-use crate::mock_node::MockNode;
+use crate::mock_node::{MockNode, Reply};
 use crate::openapi;
 use crate::process::File;
 use crate::programs;
@@ -75,6 +75,25 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
         let firing = format!("alertname: {name}\n        exp_alerts:");
         assert!(tests.contains(&silent) && tests.contains(&firing), "unit tests of {name}");
     }
+}
+
+/// The rules wait a minute, so that a short fault wakes nobody. Here they wait for one evaluation.
+#[tokio::test]
+async fn a_fault_of_the_only_node_fires_an_alert_until_it_is_over() {
+    let replies = advancing_chain();
+    let node = MockNode::start(7, replies.clone()).await;
+    let service = TestServer::start(&node.chain("a", "block_time = \"500ms\"")).await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
+    let prometheus = Prometheus::start(&rules().replace("for: 1m\n", "for: 0s\n")).await;
+    prometheus.scrape(&[("a", target(&service))]);
+    let firing = "ALERTS{alertname=\"GasSuggestionChainStale\",alertstate=\"firing\",chain=\"a\"}";
+    prometheus.wait_for("gas_suggestion_chain_data_age_seconds{chain=\"a\"}").await;
+    assert!(prometheus.query(firing).await.is_empty());
+    node.set_reply(Reply::Error(-32000));
+    prometheus.wait_for(firing).await;
+    node.set_reply(replies);
+    let is_over = async || prometheus.query(firing).await.is_empty();
+    prometheus.wait_until(is_over, || "the alert is still firing".to_owned()).await;
 }
 
 /// A value that no label has would silence a rule without a trace.

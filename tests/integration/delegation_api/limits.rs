@@ -109,6 +109,22 @@ async fn coalesced_request_survives_its_first_client() {
 }
 
 #[tokio::test]
+async fn coalesced_requests_end_at_the_deadline_of_the_first() {
+    let (api, harness) = Harness::with_api("api", "timeout = \"300ms\"").await;
+    api.hold("check/all");
+    let paths = [check(1), check(1)];
+    let mut waiting = Vec::new();
+    for path in &paths {
+        waiting.push(send_look_up(&harness, path).await);
+    }
+    for client in &mut waiting {
+        let response = client.read_response().await.unwrap().unwrap();
+        assert_eq!(response.status(), 504, "{}", response.text());
+    }
+    assert_eq!(api.request_count(), 1);
+}
+
+#[tokio::test]
 async fn chain_serves_every_look_up_beyond_the_api_limit() {
     let (api, harness) = Harness::with_api("api-then-chain", "").await;
     // The chain returns true.
