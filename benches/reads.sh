@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# POST /rpc/{chain}: cached reads per second on 64 keep-alive connections, compared with an empty hyper service that
-# responds with the same body. Also the latency that the service adds to uncached reads. All runs are interleaved.
-# Usage: benches/reads.sh [rounds]
+# POST /rpc/{chain}: processor time of cached reads on 64 keep-alive connections, compared with prices. Also the latency that
+# the service adds to uncached reads. All runs are interleaved. Usage: benches/reads.sh [rounds]
 #
-# Fails if the median added latency is 1 ms or more, or if the service's counters show that cached reads reached the
-# node or that uncached reads did not. Takes less than two minutes once everything is built.
+# Fails if a cached read takes more than one and a half times the processor time of a price, if the median added latency is 1
+# ms or more, or if the service's counters show that cached reads reached the node or that uncached reads did not. Takes less
+# than two minutes once everything is built.
 #
 # Absolute figures drift with the machine; the ratio and the difference are the results.
 
@@ -21,7 +21,6 @@ need timeout "apt-get install coreutils"
 need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's anvil"
 
 build_service
-empty_binary=$(build_bench empty_hyper)
 reads_binary=$(build_bench reads)
 
 create_workspace
@@ -47,9 +46,6 @@ start_service --config "$directory/chains.toml"
 started+=("$service")
 
 call='{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00000000000000000000000000000000000000aa","latest"]}'
-start_listener "$empty_binary" "$(curl -sSf -m 5 --json "$call" "$url/rpc/ronin")"
-empty=$address
-empty_process=${started[-1]}
 
 # Prints a counter of the service.
 count() { # name with labels
@@ -64,40 +60,41 @@ cpu_seconds() { # process
     awk -v hertz="$(getconf CLK_TCK)" '{ print ($14 + $15) / hertz }' "/proc/$1/stat"
 }
 
-run() { # URL, server process; prints requests per second, their number, processor time per request in µs
-    local output cpu_before
-    cpu_before=$(cpu_seconds "$2")
-    output=$(wrk -t2 -c64 -d${seconds}s -s benches/post.lua "$1" -- "$call")
+run() { # path, arguments of wrk; prints the number of requests, and the processor time of each in µs
+    local output path=$1 cpu_before
+    shift
+    cpu_before=$(cpu_seconds "$service")
+    output=$(wrk -t2 -c64 -d${seconds}s "$@" "$url$path" -- "$call")
     ! grep -Eq 'Non-2xx|Socket errors' <<<"$output" || { echo "$output" >&2; exit 1; }
-    awk -v cpu="$(cpu_seconds "$2")" -v before="$cpu_before" '
-        /^Requests\/sec:/ { rate = $2 }
-        / requests in / { count = $1 }
-        END { printf "%s %s %.1f\n", rate, count, (cpu - before) / count * 1e6 }' <<<"$output"
+    awk -v cpu="$(cpu_seconds "$service")" -v before="$cpu_before" '
+        / requests in / { printf "%s %.2f\n", $1, (cpu - before) / $1 * 1e6 }' <<<"$output"
 }
+read_cached() { run /rpc/ronin -s benches/post.lua; }
+read_price() { run /v1/ronin/gas-suggestion; }
 
-run "$url/rpc/ronin" "$service" >/dev/null
-run "http://$empty/" "$empty_process" >/dev/null
-echo "cached reads per second, and processor time per read (µs)"
-echo "round  service  empty-hyper  ratio  service  empty-hyper"
+read_cached >/dev/null
+read_price >/dev/null
+echo "processor time of a cached read and of a price (µs)"
 ratios=()
 requests=0
 from_cache_before=$(from_cache ronin)
 forwarded_before=$(forwarded ronin)
 for round in $(seq "$rounds"); do
-    measured=$(run "$url/rpc/ronin" "$service")
-    read -r ours ours_count ours_cpu <<<"$measured"
-    measured=$(run "http://$empty/" "$empty_process")
-    read -r theirs _ theirs_cpu <<<"$measured"
-    requests=$((requests + ours_count))
-    ratios+=("$(awk -v a="$ours" -v b="$theirs" 'BEGIN { printf "%.3f", a / b }')")
-    printf '%5d  %7.0f  %11.0f  %s  %7s  %11s\n' \
-        "$round" "$ours" "$theirs" "${ratios[-1]}" "$ours_cpu" "$theirs_cpu"
+    read -r count read_cpu <<<"$(read_cached)"
+    read -r _ price_cpu <<<"$(read_price)"
+    requests=$((requests + count))
+    ratios+=("$(awk -v a="$read_cpu" -v b="$price_cpu" 'BEGIN { printf "%.3f", a / b }')")
+    printf '%5d  %7s  %7s  %s\n' "$round" "$read_cpu" "$price_cpu" "${ratios[-1]}"
 done
 print_median "${ratios[@]}"
 cached=$(($(from_cache ronin) - from_cache_before))
 calls=$(($(forwarded ronin) - forwarded_before))
 echo "$cached of $requests reads came from the cache; the node received $calls calls"
 passed=true
+printf '%s\n' "${ratios[@]}" | sort -n | awk '{ v[NR] = $1 } END { exit !(v[int((NR + 1) / 2)] <= 1.5) }' || {
+    echo "NOT within one and a half times of a price"
+    passed=false
+}
 # Reads that arrive while a call is in flight wait for its result and do not count as cached. The node receives one or
 # two calls per block, and as many for results that expire in between.
 if [ $((cached * 100)) -lt $((requests * 99)) ] || [ "$calls" -gt $((rounds * seconds * 4)) ]; then
