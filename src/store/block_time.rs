@@ -11,6 +11,8 @@ pub(super) struct BlockTime {
     /// Number and time in seconds since 1970 of each.
     headers: VecDeque<(u64, u64)>,
     measured: Option<Duration>,
+    /// The last header that contradicts an earlier one.
+    doubted: Option<(u64, u64)>,
     /// True if the newest head has stood for longer than `stall_after`.
     has_stood: bool,
 }
@@ -35,6 +37,13 @@ impl BlockTime {
     /// was longer than `stall_after` are left out.
     pub(super) fn record(&mut self, header: HeaderTime, stall_after: Duration) {
         let newest = (header.number, header.unix_seconds);
+        if self.headers.iter().any(|known| newest.0 < known.0 && newest.1 > known.1) {
+            // One of them is from a node that has other numbers, and the next header shows which.
+            (self.headers, self.doubted) = (VecDeque::new(), Some(newest));
+        }
+        if self.doubted == Some(newest) {
+            return;
+        }
         while self.headers.back().is_some_and(|(number, _)| *number > newest.0) {
             self.headers.pop_back();
         }
@@ -174,6 +183,19 @@ mod tests {
         for head in read(&[(number + 1, time + 3_600_000)], 300, 12_000) {
             times.record(header(head), STALL_AFTER);
             assert_eq!(times.measured(), Some(Duration::from_secs(12)));
+        }
+    }
+
+    #[test]
+    fn a_later_header_with_a_lower_number_tells_nothing() {
+        let steady = read(&[], 300, 12_000);
+        let (number, time) = *steady.last().unwrap();
+        let back = read(&[(number + 2, time + 24_000)], 300, 12_000);
+        // The other node may be slightly behind the last header.
+        for later in [12_000, 0, -12_000] {
+            let behind = [(number - 200, time.saturating_add_signed(later)); 2];
+            let heads = [&steady[..], &behind, &back].concat();
+            assert_eq!(measured(&heads), Some(12_000), "{later}");
         }
     }
 
