@@ -228,30 +228,31 @@ impl PollSchedule {
             self.search(sent);
         } else {
             let arrival = (self.expected + self.period * (blocks - 1)).min(sent);
-            let next = self.next_after(arrival);
+            let wait = self.wait_after_block();
             let may_be_late = self.missed_periods == 1 && !self.is_irregular();
-            self.expect(next, sent);
+            self.expect(arrival + wait, sent);
             if may_be_late {
-                self.due = (next - self.period / 4).max(sent);
+                self.due = (arrival + wait.saturating_sub(self.period / 4)).max(sent);
             }
         }
     }
 
-    /// Returns when the block after the one that was found is expected, and learns the lateness. `arrival`: when the found
-    /// one was expected, or when it was found before that.
-    fn next_after(&mut self, arrival: Instant) -> Instant {
-        let (next, lateness) = (arrival + self.period, self.lateness);
+    /// Returns the time from when a block was expected, or was found before that, until the next one is expected. Learns the
+    /// lateness.
+    fn wait_after_block(&mut self) -> Duration {
+        let (period, lateness) = (self.period, self.lateness);
         let was_searching = std::mem::replace(&mut self.is_searching, false);
         if was_searching && self.misses < 2 {
             self.lateness = lateness / 2;
             self.is_searching = self.lateness > self.min_lateness();
             let has_come = self.misses == 0;
-            return if has_come { next - self.lateness } else { next + self.lateness };
+            let lateness = self.lateness;
+            return if has_come { period.saturating_sub(lateness) } else { period + lateness };
         }
         if self.missed_periods > 0 {
             self.hits = Self::MAX_HITS;
             self.lateness = lateness * 5 / 4;
-            return next;
+            return period;
         }
         // Most chains keep to a grid, so that an irregular block says little about the next one.
         let is_irregular = self.is_irregular();
@@ -260,12 +261,12 @@ impl PollSchedule {
             self.lateness = lateness * 31 / 32;
             let doublings = self.hits.saturating_sub(Self::MAX_HITS).min(24) / 2;
             let earlier = lateness / if is_irregular { 8 } else { 20 };
-            return next - (earlier * 2_u32.pow(doublings)).min(self.period / 4);
+            return period.saturating_sub((earlier * 2_u32.pow(doublings)).min(period / 4));
         }
         if self.misses > 1 {
             self.lateness = lateness * 2;
         }
-        next + if is_irregular { lateness * 3 / 8 } else { lateness }
+        period + if is_irregular { lateness * 3 / 8 } else { lateness }
     }
 
     /// Expects the next block at any moment of the period after this time.

@@ -11,8 +11,6 @@ pub(super) struct BlockTime {
     /// Number and time in seconds since 1970 of each.
     headers: VecDeque<(u64, u64)>,
     measured: Option<Duration>,
-    /// The last header that contradicts an earlier one.
-    doubted: Option<(u64, u64)>,
     /// True if the newest head has stood for longer than `stall_after`.
     has_stood: bool,
 }
@@ -37,13 +35,6 @@ impl BlockTime {
     /// was longer than `stall_after` are left out.
     pub(super) fn record(&mut self, header: HeaderTime, stall_after: Duration) {
         let newest = (header.number, header.unix_seconds);
-        if self.headers.iter().any(|known| newest.0 < known.0 && newest.1 > known.1) {
-            // One of them is from a node that has other numbers, and the next header shows which.
-            (self.headers, self.doubted) = (VecDeque::new(), Some(newest));
-        }
-        if self.doubted == Some(newest) {
-            return;
-        }
         while self.headers.back().is_some_and(|(number, _)| *number > newest.0) {
             self.headers.pop_back();
         }
@@ -52,20 +43,16 @@ impl BlockTime {
                 self.has_stood |= header.age > stall_after;
                 return;
             }
-            if std::mem::take(&mut self.has_stood) || newest.1 < *time {
+            if self.has_stood || newest.1 < *time {
                 self.headers.clear();
             }
         }
+        self.has_stood = header.age > stall_after;
         if self.headers.len() == Self::MAX_HEADERS {
             self.headers.pop_front();
         }
         self.headers.push_back(newest);
         self.measure();
-    }
-
-    /// Forgets the headers, whose numbers may not lead to those that follow. The block time stays until they have told it.
-    pub(super) fn forget_headers(&mut self) {
-        self.headers.clear();
     }
 
     /// Adds a header that is older than all that are known.
@@ -79,20 +66,28 @@ impl BlockTime {
 
     fn measure(&mut self) {
         let Some(newest) = self.headers.back().copied() else { return };
-        let span = |oldest: &(u64, u64)| {
-            (newest.0.saturating_sub(oldest.0), newest.1.saturating_sub(oldest.1))
-        };
-        let is_enough = |(_, seconds): &(u64, u64)| *seconds >= Self::MIN_SECONDS;
+        let is_enough = |oldest: &(u64, u64)| span(*oldest, newest).1 >= Self::MIN_SECONDS;
         // The shortest span that is long enough shows whether the longest still holds: blocks that are missed at random
         // differ by less than a mean divided by the root of their number.
-        while let (Some(longest), Some((index, shortest))) = (
-            self.headers.front().map(span),
-            self.headers.iter().map(span).enumerate().rfind(|(_, span)| is_enough(span)),
-        ) {
-            let (all, recent) = (mean(longest), mean(shortest));
-            let difference = u128::from(all.abs_diff(recent));
-            let blocks = u128::from(shortest.0);
-            if index == 0 || difference * difference * blocks <= u128::from(all) * u128::from(all) {
+        while let (Some(longest), Some(shortest)) =
+            (self.headers.front().copied(), self.headers.iter().rposition(is_enough))
+        {
+            let recent = self.headers.range(shortest..);
+            let first = recent.clone().next().copied().unwrap_or(longest);
+            let (all, mean_of_recent) = (mean(span(longest, newest)), mean(span(first, newest)));
+            let mut times: Vec<_> = recent
+                .clone()
+                .zip(recent.skip(1))
+                .map(|(one, next)| mean(span(*one, *next)))
+                .collect();
+            times.sort_unstable();
+            let usual = times.get(times.len() / 2).copied().unwrap_or_default();
+            // Otherwise the head has leapt between two of them: a node has other numbers.
+            let is_steady = (usual / 2..=usual.saturating_mul(2)).contains(&mean_of_recent);
+            let difference = u128::from(all.abs_diff(mean_of_recent));
+            let blocks = u128::from(span(first, newest).0);
+            let holds = difference * difference * blocks <= u128::from(all) * u128::from(all);
+            if is_steady && (shortest == 0 || holds) {
                 let measured = Duration::from_micros(with_two_digits(all));
                 if Self::BOUNDS.contains(&measured) {
                     self.measured = Some(measured);
@@ -102,6 +97,11 @@ impl BlockTime {
             self.headers.pop_front();
         }
     }
+}
+
+/// Returns the blocks and seconds from one header to a later one.
+fn span(oldest: (u64, u64), newest: (u64, u64)) -> (u64, u64) {
+    (newest.0.saturating_sub(oldest.0), newest.1.saturating_sub(oldest.1))
 }
 
 /// Returns the mean time between blocks in microseconds.
@@ -187,15 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn a_later_header_with_a_lower_number_tells_nothing() {
+    fn a_node_with_other_numbers_changes_nothing() {
         let steady = read(&[], 300, 12_000);
         let (number, time) = *steady.last().unwrap();
-        let back = read(&[(number + 2, time + 24_000)], 300, 12_000);
-        // The other node may be slightly behind the last header.
-        for later in [12_000, 0, -12_000] {
-            let behind = [(number - 200, time.saturating_add_signed(later)); 2];
-            let heads = [&steady[..], &behind, &back].concat();
-            assert_eq!(measured(&heads), Some(12_000), "{later}");
+        for other in [number - 200, number - 30, number + 33, number + 5_000_000] {
+            let meanwhile = read(&[(other, time + 12_000)], 60, 12_000);
+            let back = read(&[(number + 9, time + 108_000)], 600, 12_000);
+            for end in 1..back.len() {
+                let heads = [&steady[..], &meanwhile, &back[..end]].concat();
+                assert_eq!(measured(&heads), Some(12_000), "{other}");
+            }
         }
     }
 

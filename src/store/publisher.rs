@@ -123,10 +123,6 @@ impl Publisher {
         // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
-        // While the doubt lasts, because the head may leap back meanwhile.
-        if accepted.doubts.contains(&Doubt::HeadLeap) {
-            measured.block_time.forget_headers();
-        }
         measured.learn(accepted.head, &blocks, chain);
         blocks.set_reading_interval(chain.reading_interval(measured.block_time(chain)));
         let market = with_asks(history, accepted.market, &blocks, &chain.pricing);

@@ -2,10 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fees::plausibility::Doubt;
-use crate::fees::{
-    self, Block, ChainParameters, FeeHistory, HeadReading, HeaderTime, Market, Pricing, Rewards,
-};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing, Rewards};
 use crate::observe::clock;
 
 fn config(more: &str) -> config::Chain {
@@ -136,28 +133,6 @@ fn what_was_received_before_a_leap_of_the_clock_is_stale() {
     assert_eq!(stale_reason(), Some(StaleReason::OldData));
     publisher.publish(Accepted { received_at: clock::now(), ..accepted });
     assert_eq!(stale_reason(), None);
-}
-
-#[test]
-fn headers_from_before_a_leap_of_the_head_tell_no_block_time() {
-    let (_, chain, mut publisher) = store_with_chain("block_time = \"2s\"");
-    let leap = vec![Doubt::HeadLeap];
-    for (number, seconds, doubts, expected) in [
-        (1000, 0, vec![], 2),
-        (1010, 120, vec![], 12),
-        (1211, 132, leap.clone(), 12),
-        // The doubt stays while the leap is in the window.
-        (1221, 192, leap, 12),
-        (1231, 252, vec![], 12),
-        (1241, 312, vec![], 6),
-    ] {
-        let (history, market) = reply(&chain.config().pricing, number, GWEI);
-        let now = Duration::from_secs(2_000_000_000 + seconds);
-        let header = HeaderTime::new(number, now.as_secs(), clock::now(), now);
-        let head = HeadReading::Header(header);
-        publisher.publish(Accepted { head, doubts, ..Accepted::now(&history, market) });
-        assert_eq!(chain.block_time(), Duration::from_secs(expected), "{number}");
-    }
 }
 
 #[test]
