@@ -77,7 +77,7 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
     }
 }
 
-/// The rules wait a minute, so that a short fault wakes nobody. Here they wait for one evaluation.
+/// An alert fires after a minute of its rule. The test takes that minute out.
 #[tokio::test]
 async fn a_fault_of_the_only_node_fires_an_alert_until_it_is_over() {
     let replies = advancing_chain();
