@@ -45,6 +45,7 @@ use crate::observe::memory_budget::MemoryBudget;
 use crate::store::Publisher;
 pub use service::Service;
 use service::task_error;
+pub(crate) use start_summary::{describe, reachable};
 
 /// Memory of the admin listener's clients: of their connections, and of the responses to probes and scrapes.
 const ADMIN_MEMORY_BYTES: usize = 24 * 1024 * 1024;
