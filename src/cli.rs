@@ -218,7 +218,7 @@ fn load_to_serve(
         found.map_err(|problem| CommandError::Arguments(format!("{CHAIN_ARGUMENT}: {problem}")))?;
     let overrides = Overrides { chains, chains_from: CHAIN_ARGUMENT, ..overrides };
     let mut config = context.load(&overrides)?;
-    config.origin = Some(format!("{}, with public endpoints, which are slow", config.origin()));
+    config.origin.push_str(", with public endpoints, which are slow");
     Ok(config)
 }
 

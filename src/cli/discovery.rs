@@ -72,10 +72,12 @@ pub(super) fn load(
     nodes: &NodeUrls,
     mut overrides: Overrides,
 ) -> Result<Config, CommandError> {
-    let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
+    // The chain ids are not known yet.
+    overrides.chains = vec![(0, nodes.urls.clone())];
+    overrides.chains_from = nodes.source;
+    let upstream = Config::upstream(context.file, &overrides, context.sections)?;
     let (found, left_out) = find_chains(nodes, &upstream)?;
     overrides.chains = found.into_iter().collect();
-    overrides.chains_from = nodes.source;
     let mut config = context.load(&overrides)?;
     config.notes.extend(left_out);
     Ok(config)

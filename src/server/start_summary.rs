@@ -14,7 +14,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Reports a service that listens at these addresses.
 pub(crate) fn report(config: &Config, address: SocketAddr, admin: SocketAddr) {
     let dashboard = format!("http://{}{}/", reachable(address), config.server.base_path);
-    let file = config.origin();
+    let file = config.origin.as_str();
     if config.log.format == LogFormat::Text && std::io::stderr().is_terminal() {
         let text = text(&config.chains, &dashboard, admin, file);
         // A closed terminal is no reason to stop.
