@@ -5,7 +5,7 @@ mod discovery;
 mod price;
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -39,12 +39,6 @@ use price::PriceArgs;
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    #[command(flatten)]
-    global: GlobalArgs,
-}
-
-#[derive(Debug, Args)]
-struct GlobalArgs {
     /// TOML file that overrides the built-in configuration; default: `GAS_CONFIG`. GAS_… variables override both
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
@@ -165,16 +159,13 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
     let file = file.or_else(|| from_environment().map(PathBuf::from));
     let sections = sections();
     let context = CommandContext { file: file.as_deref(), sections: &sections };
-    let extra = matches.subcommand().and_then(|(name, arguments)| {
-        let (_, command) = extra_commands().find(|(known, _)| known.get_name() == name)?;
-        Some((command, arguments))
-    });
-    let Some((command, arguments)) = extra else {
-        let cli = Cli::from_arg_matches(matches);
-        return cli.unwrap_or_else(|error| error.exit()).run_command(&context);
-    };
-    let (config, task) = (command.run)(arguments, &context)?;
-    serve(config, Some(task))
+    for (described, command) in extra_commands() {
+        if let Some(arguments) = matches.subcommand_matches(described.get_name()) {
+            let (config, task) = (command.run)(arguments, &context)?;
+            return serve(config, Some(task));
+        }
+    }
+    Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit()).run_command(&context)
 }
 
 impl Cli {
@@ -227,20 +218,15 @@ fn load_to_serve(
         found.map_err(|problem| CommandError::Arguments(format!("{CHAIN_ARGUMENT}: {problem}")))?;
     let overrides = Overrides { chains, chains_from: CHAIN_ARGUMENT, ..overrides };
     let mut config = context.load(&overrides)?;
-    config.origin = Some(format!("{}, with public endpoints, which are slow", config.origin()));
+    config.origin.push_str(", with public endpoints, which are slow");
     Ok(config)
 }
 
-/// Runs the service, and `beside` it a task.
-fn serve(config: Config, beside: Option<Task>) -> Result<(), CommandError> {
-    if run_server(config, beside)? { Err(CommandError::HungUp) } else { Ok(()) }
-}
-
-/// Runs the service until it ends. Returns true if a SIGHUP ended it.
+/// Runs the service, and `beside` it a task, until it ends.
 #[tokio::main(worker_threads = 2)]
-async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<bool> {
+async fn serve(config: Config, beside: Option<Task>) -> Result<(), CommandError> {
     let (traces, spans) = traces::init(&config.tracing)?;
-    let _logs = logging::init(&config.log, spans)?;
+    let _logs = logging::init(&config.log, spans).context("cannot set up the log")?;
     let mut signals = Signals::listen()?;
     for note in &config.notes {
         tracing::warn!("{note}");
@@ -266,22 +252,16 @@ async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<bool
         } => Ok(()),
     };
     traces.shutdown(stop_by).await;
-    ended.map(|()| is_hung_up)
+    ended?;
+    if is_hung_up { Err(CommandError::HungUp) } else { Ok(()) }
 }
 
 /// Checks whether the service with this listener on this machine is ready.
 #[tokio::main(flavor = "current_thread")]
-async fn check_health(mut address: SocketAddr) -> anyhow::Result<()> {
+async fn check_health(address: SocketAddr) -> anyhow::Result<()> {
     const TIMEOUT: Duration = Duration::from_secs(3);
-    if address.ip().is_unspecified() {
-        // For a wildcard address, connect to the loopback address.
-        address.set_ip(match address {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    let http = http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
-    let http = http.context("cannot set up the HTTP client")?;
+    let address = server::reachable(address);
+    let http = http_client::direct(TIMEOUT).context("cannot set up the HTTP client")?;
     let response = http.get(format!("http://{address}/readyz")).send().await;
     let response = response.with_context(|| format!("no response from {address}"))?;
     match response.status() {
@@ -326,11 +306,11 @@ impl Signals {
 /// Returns true if the process ignores SIGHUP. Only Linux says so without unsafe code.
 #[cfg(target_os = "linux")]
 fn is_hangup_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    use procfs_core::FromRead as _;
+
+    let status = procfs_core::process::Status::from_file("/proc/self/status");
     // Bit 0 is signal 1, which is SIGHUP.
-    mask.is_some_and(|mask| mask & 1 == 1)
+    status.is_ok_and(|status| status.sigign & 1 == 1)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -73,8 +73,8 @@ pub struct Config {
     pub chains: Vec<Chain>,
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
     pub notes: Vec<String>,
-    /// Where the chains come from, for people: a file, or what stands for it. `None`: they are built in.
-    pub(crate) origin: Option<String>,
+    /// Where the chains come from, for people: a file, or what stands for it.
+    pub(crate) origin: String,
     /// True if the chains are recorded: their prices are not current, and nothing of them is shared or kept.
     pub(crate) has_recorded_chains: bool,
     /// Sections of other rooms, those of the chains' tables too.
@@ -159,21 +159,17 @@ impl Config {
         Self::from_layers(&Layers::from_toml(text, known_keys(kinds))?, kinds)
     }
 
-    /// Reads the `[upstream]` section alone, for calls to nodes at `urls`, named by `source`, that decide about the rest.
+    /// Reads the `[upstream]` section alone, for calls to the nodes of `overrides` that decide about the rest.
     ///
     /// # Errors
     ///
     /// Fails if a layer cannot be read, the file has chains of its own, or the section is invalid.
     pub(crate) fn upstream(
         file: Option<&Path>,
-        source: &'static str,
-        urls: &[UpstreamUrl],
+        overrides: &Overrides,
         kinds: &[SectionKind],
     ) -> Result<Upstream, ConfigErrors> {
-        // The chain ids are not known yet.
-        let chains = vec![(0, urls.to_vec())];
-        let overrides = Overrides { chains, chains_from: source, ..Overrides::default() };
-        let layers = read_layers(file, std::env::vars_os(), &overrides, kinds)?;
+        let layers = read_layers(file, std::env::vars_os(), overrides, kinds)?;
         let mut mistakes = Mistakes::new(&layers);
         let upstream = mistakes.read(&layers.values(), "upstream");
         mistakes.finish()?;
@@ -187,6 +183,7 @@ impl Config {
     ) -> Result<Self, ConfigErrors> {
         let mut mistakes = Mistakes::new(layers);
         let values = mistakes.known_values();
+        let file = layers.file.as_ref().map(|file| file.display().to_string());
         let mut config = Self {
             server: mistakes.read(&values, "server"),
             limits: mistakes.read(&values, "limits"),
@@ -195,38 +192,34 @@ impl Config {
             log: mistakes.read(&values, "log"),
             tracing: mistakes.read(&values, "tracing"),
             chains: chains::read(&values, &mut mistakes),
-            sections: kinds.iter().map(|kind| kind.read(&values, &mut mistakes)).collect(),
-            notes: Vec::new(),
-            origin: layers.file.as_ref().map(|file| file.display().to_string()),
+            sections: kinds
+                .iter()
+                .map(|kind| (kind.read)(&values, &mut mistakes, kind.name()))
+                .collect(),
+            notes: layers.notes.clone(),
+            origin: file.unwrap_or_else(|| "built-in".into()),
             has_recorded_chains: false,
         };
         config.server.check(&mut mistakes.section(&["server"]));
         config.cors.check(&mut mistakes.section(&["cors"]));
         config.log.check(&mut mistakes.section(&["log"]));
         config.tracing.check(&mut mistakes.section(&["tracing"]));
-        for section in &config.sections {
-            section.values.check(&mut mistakes.section(&[section.name()]));
+        for ConfiguredSection { name, values, .. } in &config.sections {
+            values.check(&mut mistakes.section(&[*name]));
         }
         // Where a chain cannot be read, what does not fit the others may fit that one.
         let chains = values.get(CHAINS).and_then(Value::as_dict);
         if chains.is_some_and(|chains| chains.len() == config.chains.len()) {
-            for section in &config.sections {
-                let mut mistakes = mistakes.section(&[section.name()]);
-                section.values.check_chains(&config.chains, &mut mistakes);
+            for ConfiguredSection { name, values, .. } in &config.sections {
+                values.check_chains(&config.chains, &mut mistakes.section(&[*name]));
             }
         }
         mistakes.finish()?;
-        config.notes = config.notes(layers);
-        Ok(config)
-    }
-
-    fn notes(&self, layers: &Layers) -> Vec<String> {
-        let mut notes = layers.notes.clone();
-        for section in &self.sections {
-            notes.extend(section.values.notes(&self.chains, layers));
+        for section in &config.sections {
+            config.notes.extend(section.values.notes(&config.chains, layers));
         }
-        notes.extend(self.chains.iter().filter_map(|chain| chain.assumptions(layers)));
-        notes
+        config.notes.extend(config.chains.iter().filter_map(|chain| chain.assumptions(layers)));
+        Ok(config)
     }
 
     /// Returns all values, those of extras too. Secrets are hidden.
@@ -241,7 +234,7 @@ impl Config {
             ("tracing", toml_output::to_item(&self.tracing)),
             (CHAINS, toml_output::to_item(&chains.collect::<BTreeMap<_, _>>())),
         ];
-        let others = self.sections.iter().map(|section| (section.name(), section.to_item()));
+        let others = self.sections.iter().map(|section| (section.name, section.item.clone()));
         let mut document = DocumentMut::new();
         for (name, item) in own.into_iter().chain(others) {
             if let Some(item) = item {
@@ -256,12 +249,6 @@ impl Config {
         self.sections.iter().find_map(ConfiguredSection::get::<T>).cloned().unwrap_or_default()
     }
 
-    /// Where the chains come from, for people.
-    #[must_use]
-    pub fn origin(&self) -> &str {
-        self.origin.as_deref().unwrap_or("built-in")
-    }
-
     /// Looks at the files that the sections name. Returns notes, as sentences.
     ///
     /// # Errors
@@ -273,7 +260,7 @@ impl Config {
             match section.values.check_files() {
                 Ok(note) => notes.extend(note),
                 Err((key, problem)) => {
-                    mistakes.push(format!("{}.{key}: {problem}", section.name()));
+                    mistakes.push(format!("{}.{key}: {problem}", section.name));
                 }
             }
         }
@@ -284,7 +271,7 @@ impl Config {
     pub(crate) fn service_checks(&self) -> impl Iterator<Item = (String, Finding<'_>)> {
         self.sections.iter().filter_map(|section| {
             let (key, finding) = section.values.check_service(&self.upstream)?;
-            Some((format!("{}.{key}", section.name()), finding))
+            Some((format!("{}.{key}", section.name), finding))
         })
     }
 

@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Fuse};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -45,6 +44,7 @@ use crate::observe::memory_budget::MemoryBudget;
 use crate::store::Publisher;
 pub use service::Service;
 use service::task_error;
+pub(crate) use start_summary::{describe, reachable};
 
 /// Memory of the admin listener's clients: of their connections, and of the responses to probes and scrapes.
 const ADMIN_MEMORY_BYTES: usize = 24 * 1024 * 1024;
@@ -103,23 +103,10 @@ impl Server {
     /// Fails if a task ended unexpectedly; the service has drained by then.
     pub async fn run(self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         start_summary::report(&self.config, self.address()?, self.admin_address()?);
-        let mut running = self.start().await?;
-        let crash = tokio::select! {
-            () = stop_signal => None,
-            Some(ended) = running.background.join_next() => Some(task_error(ended)),
-            error = running.service.ended() => Some(error),
-            () = &mut running.serving => Some(anyhow!("the public listener ended unexpectedly")),
-        };
-        running.drain(crash.is_some()).await;
-        crash.map_or(Ok(()), Err)
-    }
-
-    /// Starts the polls and both listeners.
-    async fn start(self) -> anyhow::Result<Running> {
         let Self { config, public, admin, mut background } = self;
         let shutdown = Shutdown::default();
         let draining = shutdown.draining.clone();
-        let service = Service::start(config.clone(), Network::default(), draining).await?;
+        let mut service = Service::start(config.clone(), Network::default(), draining).await?;
         let limits = limits(&config, service.memory_shares);
         tracing::info!(
             memory_limit = config.limits.memory.bytes(),
@@ -134,35 +121,26 @@ impl Server {
         let threads = ServingThreads::start(config.server.threads.count());
         let threads = threads.context("cannot start the serving threads")?;
         let until = shutdown.clone();
-        let serving =
-            async move { listener.serve(public, threads.runtimes(), until).await }.boxed().fuse();
-        Ok(Running { config, service, serving, shutdown, background })
-    }
-}
-
-/// The service while it serves.
-struct Running {
-    config: Config,
-    service: Service,
-    serving: Fuse<BoxFuture<'static, ()>>,
-    shutdown: Shutdown,
-    background: JoinSet<anyhow::Result<()>>,
-}
-
-impl Running {
-    /// Lets requests in flight finish, and ends what has to be ended. Does not wait for load balancers after a crash.
-    async fn drain(mut self, is_crash: bool) {
+        let serving = async move { listener.serve(public, threads.runtimes(), until).await };
+        let mut serving = serving.boxed().fuse();
+        let crash = tokio::select! {
+            () = stop_signal => None,
+            Some(ended) = background.join_next() => Some(task_error(ended)),
+            error = service.ended() => Some(error),
+            () = &mut serving => Some(anyhow!("the public listener ended unexpectedly")),
+        };
         tracing::info!("shutting down");
-        self.shutdown.draining.cancel();
-        if !is_crash {
-            // The listener keeps accepting.
-            let _ = timeout(self.config.server.drain_delay, &mut self.serving).await;
+        shutdown.draining.cancel();
+        if crash.is_none() {
+            // Load balancers see that the service is not ready. The listener keeps accepting.
+            let _ = timeout(config.server.drain_delay, &mut serving).await;
         }
-        self.shutdown.closing.cancel();
-        if timeout(self.config.server.shutdown_grace, self.serving).await.is_err() {
+        shutdown.closing.cancel();
+        if timeout(config.server.shutdown_grace, serving).await.is_err() {
             tracing::warn!("requests aborted after the shutdown grace period");
         }
-        self.service.stop().await;
+        service.stop().await;
+        crash.map_or(Ok(()), Err)
     }
 }
 

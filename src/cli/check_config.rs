@@ -13,6 +13,7 @@ use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, FeeHistory};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
 use crate::observe::traces;
+use crate::server::describe as describe_chain;
 
 /// Checks the configuration and the files that it names. Prints what is configured; with `print`, the effective
 /// configuration. With `online`, asks every node and every other service that is configured.
@@ -36,20 +37,8 @@ pub(super) fn run(
 fn summary(config: &Config, notes: &[String]) -> String {
     let mut text = String::from("The configuration is valid. Chains:");
     for chain in &config.chains {
-        let urls = match chain.rpc_urls.len() {
-            1 => "1 RPC URL".into(),
-            count => format!("{count} RPC URLs"),
-        };
-        let reads = match chain.upstream_urls().len().saturating_sub(chain.rpc_urls.len()) {
-            0 => String::new(),
-            count => format!(", {count} more for reads"),
-        };
-        let preset = match chain.preset {
-            Some(preset) => format!("preset {preset}"),
-            None => "no preset".into(),
-        };
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n  {} (id {}, {preset}, {urls}{reads})", chain.key, chain.chain_id);
+        let _ = write!(text, "\n  {}", describe_chain(chain));
     }
     for note in config.notes.iter().chain(notes) {
         let _ = write!(text, "\nNote: {note}");

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::assembly::{CommandContext, CommandError, UrlArgument};
 use crate::config::{Config, Overrides, URL_VARIABLE, Upstream, UpstreamUrl};
-use crate::nodes::{StatelessNodeClient, parse_quantity};
+use crate::nodes::{Error, StatelessNodeClient, parse_quantity};
 
 /// Time for a node to start, which may be started together with the service.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -60,18 +60,11 @@ struct AskedNode<'a> {
     url: &'a UpstreamUrl,
     client: StatelessNodeClient,
     /// The chain id, or why the last attempt has failed; `None` before the first response.
-    answer: RefCell<Option<Result<u64, NodeFailure>>>,
+    answer: RefCell<Option<Result<u64, String>>>,
 }
 
 /// URLs of each chain in the given order, and sentences about the nodes that gave no chain id.
 type Found = (BTreeMap<u64, Vec<UpstreamUrl>>, Vec<String>);
-
-/// Why a node gave no chain id.
-struct NodeFailure {
-    error: anyhow::Error,
-    /// True if the next attempt would fail too.
-    is_lasting: bool,
-}
 
 /// Reads the configuration with the chains of these nodes in place of others. Notes name the nodes that do not answer.
 pub(super) fn load(
@@ -79,10 +72,12 @@ pub(super) fn load(
     nodes: &NodeUrls,
     mut overrides: Overrides,
 ) -> Result<Config, CommandError> {
-    let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
+    // The chain ids are not known yet.
+    overrides.chains = vec![(0, nodes.urls.clone())];
+    overrides.chains_from = nodes.source;
+    let upstream = Config::upstream(context.file, &overrides, context.sections)?;
     let (found, left_out) = find_chains(nodes, &upstream)?;
     overrides.chains = found.into_iter().collect();
-    overrides.chains_from = nodes.source;
     let mut config = context.load(&overrides)?;
     config.notes.extend(left_out);
     Ok(config)
@@ -115,7 +110,7 @@ fn find_chains(nodes: &NodeUrls, upstream: &Upstream) -> anyhow::Result<Found> {
                 chains.entry(chain_id).or_default().push(url.clone());
                 continue;
             }
-            Some(Err(failure)) => format!("{:#}", failure.error),
+            Some(Err(reason)) => reason,
             None => format!("no response within {} s", waited.as_secs()),
         };
         failures.push(format!("cannot read the chain id from {name}: {reason}"));
@@ -159,7 +154,7 @@ async fn ask_all(nodes: &[AskedNode<'_>]) -> Duration {
 fn tell(nodes: &[AskedNode<'_>]) {
     let waiting = nodes.iter().filter(|node| !node.has_answered());
     let names = waiting.map(|AskedNode { name, answer, .. }| match &*answer.borrow() {
-        Some(Err(failure)) => format!("{name} ({:#})", failure.error),
+        Some(Err(reason)) => format!("{name} ({reason})"),
         _ => name.clone(),
     });
     let (names, seconds) = (names.collect::<Vec<_>>().join(", "), DEADLINE.as_secs());
@@ -175,11 +170,19 @@ impl AskedNode<'_> {
         matches!(*self.answer.borrow(), Some(Ok(_)))
     }
 
-    /// Asks until the node answers.
+    /// Asks until the node answers, or the next attempt would fail too.
     async fn ask(&self) {
         loop {
-            let answer = read_chain_id(&self.client).await;
-            let is_final = answer.as_ref().map_or_else(|failure| failure.is_lasting, |_| true);
+            let reply = self.client.call("eth_chainId", &json!([])).await;
+            let is_lasting = reply.as_ref().is_err_and(Error::is_lasting);
+            let answer = match reply {
+                Ok(id) => parse_quantity(id.get())
+                    .ok()
+                    .and_then(|id| u64::try_from(id).ok())
+                    .ok_or_else(|| "the response to eth_chainId is not a chain id".to_owned()),
+                Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
+            };
+            let is_final = is_lasting || answer.is_ok();
             self.answer.replace(Some(answer));
             if is_final {
                 return;
@@ -187,14 +190,4 @@ impl AskedNode<'_> {
             sleep(RETRY_INTERVAL).await;
         }
     }
-}
-
-async fn read_chain_id(node: &StatelessNodeClient) -> Result<u64, NodeFailure> {
-    let result = node.call("eth_chainId", &json!([])).await.map_err(|error| {
-        let is_lasting = error.is_lasting();
-        NodeFailure { error: error.into(), is_lasting }
-    })?;
-    let chain_id = parse_quantity(result.get()).ok().and_then(|id| u64::try_from(id).ok());
-    let error = || anyhow!("the response to eth_chainId is not a chain id");
-    chain_id.ok_or_else(|| NodeFailure { error: error(), is_lasting: false })
 }

@@ -119,8 +119,8 @@ impl Source {
             Some(url) => url.get("--url")?,
             None => LOCAL_SERVICE.parse().map_err(|problem: &str| anyhow!(problem))?,
         };
-        let client = http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
-        Ok(Self::Service { url, client: client.context("cannot set up the HTTP client")? })
+        let client = http_client::direct(TIMEOUT).context("cannot set up the HTTP client")?;
+        Ok(Self::Service { url, client })
     }
 
     /// Returns the fee market of the chain, or those of all chains as an array.

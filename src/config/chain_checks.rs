@@ -44,17 +44,6 @@ impl Chain {
 
     /// Reports all values that are not allowed.
     pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
-        self.check_identity(mistakes);
-        self.check_nodes(mistakes);
-        self.check_times(mistakes);
-        self.check_numbers(mistakes);
-        self.check_floors(mistakes);
-        if let Some(mistake) = self.pricing.percentiles_mistake() {
-            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);
-        }
-    }
-
-    fn check_identity(&self, mistakes: &mut SectionMistakes) {
         if !self.name.as_deref().is_none_or(is_shown) {
             mistakes.reject("name", "must not be empty or contain control characters");
         }
@@ -66,9 +55,6 @@ impl Chain {
         if !Self::CHAIN_IDS.contains(&self.chain_id) {
             mistakes.reject("chain_id", "must be from 1 to 9007199254740991");
         }
-    }
-
-    fn check_nodes(&self, mistakes: &mut SectionMistakes) {
         if self.rpc_urls.is_empty() {
             mistakes.reject("rpc_urls", "must name at least one http:// or https:// URL");
         }
@@ -76,6 +62,28 @@ impl Chain {
         if self.agreement.get() > urls {
             let allowed = format!("must be from 1 to {urls}, the number of rpc_urls");
             mistakes.reject_with("agreement", &["rpc_urls"], allowed);
+        }
+        self.check_times(mistakes);
+        if self.max_polls_per_block.get() > 10 {
+            mistakes.reject("max_polls_per_block", "must be from 1 to 10");
+        }
+        if self.reads_per_minute.is_some_and(|reads| reads > 1_000_000) {
+            mistakes.reject("reads_per_minute", "must be from 0 to 1000000");
+        }
+        if self.history_blocks.get() > 65_536 {
+            mistakes.reject("history_blocks", "must be from 1 to 65536");
+        }
+        // geth limits a fee history to these.
+        if self.pricing.window_blocks.get() > 1024 {
+            mistakes.reject("pricing.window_blocks", "must be from 1 to 1024");
+        }
+        // Larger ones would leave too few of the remembered blocks with known asks.
+        if self.pricing.ask_interval > 200 {
+            mistakes.reject("pricing.ask_interval", "must be from 0 to 200");
+        }
+        self.check_floors(mistakes);
+        if let Some(mistake) = self.pricing.percentiles_mistake() {
+            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);
         }
     }
 
@@ -115,26 +123,6 @@ impl Chain {
         if self.max_block_age(self.block_time).is_some_and(|age| age < least_age) {
             let allowed = format!("must be 0s (never) or at least {stale_after}");
             mistakes.reject_with("max_block_age", &["block_time"], allowed);
-        }
-    }
-
-    fn check_numbers(&self, mistakes: &mut SectionMistakes) {
-        if self.max_polls_per_block.get() > 10 {
-            mistakes.reject("max_polls_per_block", "must be from 1 to 10");
-        }
-        if self.reads_per_minute.is_some_and(|reads| reads > 1_000_000) {
-            mistakes.reject("reads_per_minute", "must be from 0 to 1000000");
-        }
-        if self.history_blocks.get() > 65_536 {
-            mistakes.reject("history_blocks", "must be from 1 to 65536");
-        }
-        // geth limits a fee history to these.
-        if self.pricing.window_blocks.get() > 1024 {
-            mistakes.reject("pricing.window_blocks", "must be from 1 to 1024");
-        }
-        // Larger ones would leave too few of the remembered blocks with known asks.
-        if self.pricing.ask_interval > 200 {
-            mistakes.reject("pricing.ask_interval", "must be from 0 to 200");
         }
     }
 

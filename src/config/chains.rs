@@ -26,19 +26,14 @@ pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
             None => drop(by_id.insert(chain.chain_id, chain)),
         }
     }
-    let chains: Vec<_> = by_id.into_values().collect();
-    reject_same_names(&chains, mistakes);
-    chains
-}
-
-/// Reports chains that people could not tell apart.
-fn reject_same_names(chains: &[Chain], mistakes: &mut Mistakes<'_>) {
+    // People could not tell chains of one name apart.
     let mut by_name: BTreeMap<&str, &Chain> = BTreeMap::new();
-    for chain in chains {
+    for chain in by_id.values() {
         if let Some(other) = by_name.insert(chain.name(), chain) {
             reject_same(chain, other, "name", mistakes);
         }
     }
+    by_id.into_values().collect()
 }
 
 /// Returns what is wrong with the key of a chain. Upper case cannot come from the environment, digits alone could be a

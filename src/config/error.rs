@@ -56,7 +56,8 @@ impl ConfigError {
 
 /// Returns true if a part of a key cannot be a secret.
 pub(super) fn is_public_key(part: &str) -> bool {
-    if_public(part, MAX_KEY_LENGTH).is_some()
+    const MAX_LENGTH: usize = 40;
+    is_public(part, MAX_LENGTH)
 }
 
 /// Returns a dotted key, with `[0]` for the first element of a list, or only the one of the `sections` that it is in if a part
@@ -116,19 +117,17 @@ pub(super) fn describe(kind: &Kind) -> String {
     }
 }
 
-const MAX_KEY_LENGTH: usize = 40;
-const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";
 const ADDRESS: &str = "an address such as \"0.0.0.0:8080\"";
 
-/// Returns the text unless it may be a secret. A URL under a wrong key must not be shown either.
-fn if_public(text: &str, max_length: usize) -> Option<&str> {
-    let is_plain = text.len() <= max_length && !text.contains(['/', '@', ':', '?']);
-    is_plain.then_some(text)
+/// Returns true if a text cannot be a secret. A URL under a wrong key must not be shown either.
+fn is_public(text: &str, max_length: usize) -> bool {
+    text.len() <= max_length && !text.contains(['/', '@', ':', '?'])
 }
 
 fn quote_public(text: &str) -> String {
-    if_public(text, MAX_VALUE_LENGTH).map_or("a string".into(), |text| format!("{text:?}"))
+    const MAX_LENGTH: usize = 24;
+    if is_public(text, MAX_LENGTH) { format!("{text:?}") } else { "a string".into() }
 }
 
 fn describe_found(value: &Actual) -> String {

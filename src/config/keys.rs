@@ -121,15 +121,8 @@ impl KnownKeys {
         tables.collect()
     }
 
-    pub(super) fn is_list(&self, path: &[String]) -> bool {
-        self.is_among(path, |table| table.lists)
-    }
-
-    pub(super) fn is_text(&self, path: &[String]) -> bool {
-        self.is_among(path, |table| table.texts)
-    }
-
-    fn is_among(&self, path: &[String], names: fn(&TableKeys) -> Names) -> bool {
+    /// Returns true if a key has one of these names in a table of its section.
+    pub(super) fn is_among(&self, path: &[String], names: fn(&TableKeys) -> Names) -> bool {
         let (Some(section), Some(key)) = (path.first(), path.last()) else { return false };
         let mut tables = self.0.iter().filter(|table| table.section() == section);
         tables.any(|table| names(table).contains(&key.as_str()))

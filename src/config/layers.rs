@@ -10,9 +10,8 @@ use figment::value::{Dict, Value};
 use super::error::{ConfigError, ConfigErrors};
 use super::keys::{CHAINS, KnownKeys};
 use super::secret_url::UpstreamUrl;
-use super::value_tree::{Origin, ValueTree};
-use super::variables::Variables;
-use super::{presets, toml_text};
+use super::value_tree::{Content, Origin, ValueTree};
+use super::{presets, toml_text, variables};
 use crate::fees::Strategy;
 
 /// Argument that names chains whose public endpoints are used.
@@ -53,7 +52,6 @@ pub(crate) struct Layers {
     /// The configuration file, if there is one.
     pub(super) file: Option<PathBuf>,
     pub(super) notes: Vec<String>,
-    pub(super) errors: Vec<ConfigError>,
     pub(super) known: KnownKeys,
 }
 
@@ -101,22 +99,18 @@ impl Layers {
         }
         // Variables may set keys of the chains that arguments name, and arguments win over variables.
         overrides.add_to(&mut merged);
-        let variables = Variables::read(environment.into_iter(), &chain_keys(&merged), &known);
-        merged.merge(variables.values);
+        let (values, notes) =
+            variables::read(environment.into_iter(), &chain_keys(&merged), &known)?;
+        merged.merge(values);
         overrides.add_to(&mut merged);
-        Ok(Self {
-            merged: with_presets(merged),
-            file: file.map(Path::to_path_buf),
-            notes: variables.hints,
-            errors: variables.errors,
-            known,
-        })
+        let file = file.map(Path::to_path_buf);
+        Ok(Self { merged: with_presets(merged), file, notes, known })
     }
 
     /// Reads `text` as the only layer but for the presets.
     pub(super) fn from_toml(text: &str, known: KnownKeys) -> Result<Self, ConfigErrors> {
         let merged = with_presets(toml_text::parse(text, "the configuration")?);
-        Ok(Self { merged, file: None, notes: Vec::new(), errors: Vec::new(), known })
+        Ok(Self { merged, file: None, notes: Vec::new(), known })
     }
 
     /// Name of the file in comments.
@@ -213,7 +207,10 @@ fn built_in(are_chains_replaced: bool, known: &KnownKeys) -> Result<ValueTree, C
 }
 
 fn chain_keys(merged: &ValueTree) -> Vec<String> {
-    merged.get(&[CHAINS]).map(ValueTree::keys).unwrap_or_default()
+    match merged.get(&[CHAINS]).map(|chains| &chains.content) {
+        Some(Content::Table(chains)) => chains.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Puts the preset of each chain below all other layers.

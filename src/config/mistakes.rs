@@ -139,7 +139,7 @@ impl<'a> Mistakes<'a> {
         self.found.sort_by(|one, other| one.origin.cmp(&other.origin));
         let sections = self.layers.known.sections();
         let file = self.layers.file.as_deref();
-        let found = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
+        let errors = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
             key: redact_key(&path, &sections),
             problem,
             origin: match origin {
@@ -151,7 +151,7 @@ impl<'a> Mistakes<'a> {
                 Origin::Preset(_) | Origin::BuiltIn => None,
             },
         });
-        let errors: Vec<_> = found.chain(self.layers.errors.iter().cloned()).collect();
+        let errors: Vec<_> = errors.collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
     }
 }

@@ -3,43 +3,35 @@
 /// An origin, or all whose host has one more label before a given host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OriginPattern {
-    /// The scheme with `://`, before any label.
-    prefix: String,
-    /// Host and port; with a wildcard, the part after the label, from its dot.
-    rest: String,
-    has_wildcard: bool,
+    /// The origin; with a wildcard, the part before the label.
+    before: String,
+    /// The part after the label, from its dot; `None`: there is no wildcard.
+    after: Option<String>,
 }
 
 impl OriginPattern {
-    const WILDCARD: &'static str = "*";
-
     /// Parses `scheme://host[:port]` as browsers write it. The scheme may be that of a browser extension or an app.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (scheme, authority) = text.split_once("://")?;
-        let rest = authority.strip_prefix(Self::WILDCARD).filter(|rest| rest.starts_with('.'));
+        let (before, after) = match text.split_once("://*.") {
+            Some((scheme, host)) => (format!("{scheme}://"), Some(format!(".{host}"))),
+            None => (text.to_owned(), None),
+        };
         // A label in place of the wildcard must make an origin.
-        let host = rest.map_or_else(|| authority.to_owned(), |rest| format!("label{rest}"));
-        let is_origin = !host.contains(Self::WILDCARD) && is_origin(&format!("{scheme}://{host}"));
-        (is_origin && !rest.is_some_and(is_suffix)).then(|| Self {
-            prefix: format!("{scheme}://"),
-            rest: rest.unwrap_or(authority).to_owned(),
-            has_wildcard: rest.is_some(),
-        })
+        let example = match &after {
+            Some(after) => format!("{before}label{after}"),
+            None => before.clone(),
+        };
+        let is_allowed = !example.contains('*') && is_origin(&example);
+        (is_allowed && !after.as_deref().is_some_and(is_suffix)).then_some(Self { before, after })
     }
 
     /// Returns true if this `Origin` is allowed.
     pub(crate) fn matches(&self, origin: &str) -> bool {
-        let label = origin
-            .strip_prefix(self.prefix.as_str())
-            .and_then(|authority| authority.strip_suffix(self.rest.as_str()));
-        label.is_some_and(|label| {
-            let is_label = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-            if self.has_wildcard {
-                !label.is_empty() && label.bytes().all(is_label)
-            } else {
-                label.is_empty()
-            }
-        })
+        let Some(after) = &self.after else { return origin == self.before };
+        let is_label = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let label = origin.strip_prefix(self.before.as_str());
+        let label = label.and_then(|label| label.strip_suffix(after.as_str()));
+        label.is_some_and(|label| !label.is_empty() && label.bytes().all(is_label))
     }
 }
 

@@ -84,8 +84,8 @@ impl Needs {
 #[derive(Debug, Clone, Copy)]
 pub struct SectionKind {
     pub(crate) keys: TableKeys,
-    convert: fn(&Dict, &mut Mistakes<'_>, &str) -> Arc<dyn Section>,
-    to_item: fn(&dyn Section) -> Option<Item>,
+    /// Converts the section. One that is absent, or that cannot be converted, has its defaults.
+    pub(super) read: fn(&Dict, &mut Mistakes<'_>, &'static str) -> ConfiguredSection,
 }
 
 impl SectionKind {
@@ -97,10 +97,10 @@ impl SectionKind {
     {
         Self {
             keys: TableKeys { struct_keys: keys_of::<T>, ..keys },
-            convert: |values, mistakes, name| Arc::new(mistakes.read::<T>(values, name)),
-            to_item: |section| {
-                let section: &dyn Any = section;
-                toml_output::to_item(section.downcast_ref::<T>()?)
+            read: |values, mistakes, name| {
+                let section: T = mistakes.read(values, name);
+                let item = toml_output::to_item(&section);
+                ConfiguredSection { name, item, values: Arc::new(section) }
             },
         }
     }
@@ -109,35 +109,23 @@ impl SectionKind {
     pub(crate) fn name(&self) -> &'static str {
         self.keys.section()
     }
-
-    /// Converts the section. One that is absent, or that cannot be converted, has its defaults.
-    pub(super) fn read(self, values: &Dict, mistakes: &mut Mistakes<'_>) -> ConfiguredSection {
-        ConfiguredSection { kind: self, values: (self.convert)(values, mistakes, self.name()) }
-    }
 }
 
 /// A section as it is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredSection {
-    pub(super) kind: SectionKind,
+    /// Name of the table, or `chains`.
+    pub(crate) name: &'static str,
+    /// The values as TOML; `None`: there are none.
+    pub(super) item: Option<Item>,
     pub(super) values: Arc<dyn Section>,
 }
 
 impl ConfiguredSection {
-    /// Returns the name of the table, or `chains`.
-    pub(crate) fn name(&self) -> &'static str {
-        self.kind.name()
-    }
-
     /// Returns the values, if they have this type.
     pub(super) fn get<T: Section>(&self) -> Option<&T> {
         let values: &dyn Any = self.values.as_ref();
         values.downcast_ref()
-    }
-
-    /// Returns the values as TOML, if there are any.
-    pub(super) fn to_item(&self) -> Option<Item> {
-        (self.kind.to_item)(self.values.as_ref())
     }
 }
 

@@ -78,20 +78,15 @@ impl Server {
             let allowed = format!("must not be the address of server.{other}");
             mistakes.reject_with(key, &[other], allowed);
         }
-        if !self.has_valid_admin_hosts() {
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_name = |name: &String| !name.is_empty() && name.bytes().all(is_name_byte);
+        if !self.admin_hosts.iter().all(is_name) {
             let allowed = "must be host names such as \"gas-suggestion\", no ports";
             mistakes.reject("admin_hosts", allowed);
         }
         if self.drain_delay > Self::MAX_DRAIN_DELAY {
             mistakes.reject("drain_delay", "must be at most 1h");
         }
-    }
-
-    /// Returns true if each of [`admin_hosts`](Self::admin_hosts) is a host name, without a port.
-    fn has_valid_admin_hosts(&self) -> bool {
-        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_name = |name: &String| !name.is_empty() && name.bytes().all(is_name_byte);
-        self.admin_hosts.iter().all(is_name)
     }
 
     /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route unchanged.

@@ -66,10 +66,6 @@ fn the_memory_limit_is_auto_or_a_size_of_at_least_64_mib() {
 fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
-            "[log]\nfilter = \"a=b=c\"\n",
-            "log.filter: invalid filter directive: too many '=' in filter directive, expected 0 or 1",
-        ),
-        (
             "[log]\nfilter = \"inof\"\n",
             "log.filter: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5",
         ),
@@ -83,10 +79,6 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
             "tracing.otlp_endpoint: must not have a query or a fragment",
         ),
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
-        (
-            "[limits]\nmax_connections = -1\n",
-            "limits.max_connections: found -1, expected a whole number, 0 or more",
-        ),
     ];
     for (text, expected) in cases {
         assert_eq!(error_text(text), expected, "{text}");

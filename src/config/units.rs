@@ -22,23 +22,18 @@ pub(crate) mod size {
     }
 }
 
+const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
 /// Returns a size in the largest unit that divides it.
 fn size_text(bytes: usize) -> String {
-    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
     let fits = |(_, size): &(&str, usize)| bytes >= *size && bytes.is_multiple_of(*size);
-    let (unit, size) = units.into_iter().find(fits).unwrap_or(("B", 1));
+    let (unit, size) = UNITS.into_iter().find(fits).unwrap_or(("B", 1));
     format!("{} {unit}", bytes / size)
 }
 
 pub(super) fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = text.trim().split_once(' ')?;
-    let bytes: usize = match unit.trim_start() {
-        "B" => 1,
-        "KiB" => 1024,
-        "MiB" => 1024 * 1024,
-        "GiB" => 1024 * 1024 * 1024,
-        _ => return None,
-    };
+    let (_, bytes) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start())?;
     parse_digits::<usize>(number)?.checked_mul(bytes)
 }
 

@@ -91,12 +91,12 @@ impl ValueTree {
 
     /// Returns what is at `path`, or the nearest table or array above it.
     pub(super) fn nearest(&self, path: &[impl AsRef<str>]) -> &Self {
-        let mut nearest = self;
-        for key in path {
-            let Some(child) = nearest.child(key.as_ref()) else { break };
-            nearest = child;
+        match path {
+            [key, below @ ..] => {
+                self.child(key.as_ref()).map_or(self, |child| child.nearest(below))
+            }
+            [] => self,
         }
-        nearest
     }
 
     fn child(&self, key: &str) -> Option<&Self> {
@@ -104,14 +104,6 @@ impl ValueTree {
             Content::Table(table) => table.get(key),
             Content::Array(elements) => elements.get(key.parse::<usize>().ok()?),
             Content::Plain(_) => None,
-        }
-    }
-
-    /// Returns the keys of a table.
-    pub(super) fn keys(&self) -> Vec<String> {
-        match &self.content {
-            Content::Table(table) => table.keys().cloned().collect(),
-            Content::Array(_) | Content::Plain(_) => Vec::new(),
         }
     }
 

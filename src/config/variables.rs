@@ -14,68 +14,56 @@ use super::value_tree::{Origin, ValueTree};
 /// Variable that names the file if no argument does. A container's health check then reads the same file.
 pub const FILE_VARIABLE: &str = "GAS_CONFIG";
 
-/// Variables of the environment.
-#[derive(Debug)]
-pub(super) struct Variables {
-    /// Values of the keys that they set.
-    pub(super) values: ValueTree,
-    /// Variables without effect that look like a slip, as sentences.
-    pub(super) hints: Vec<String>,
-    pub(super) errors: Vec<ConfigError>,
-}
-
-impl Variables {
-    /// Reads the variables. An empty value is as if absent. No shell can export a name with a dash, so
-    /// `GAS_CHAINS__RONIN_TESTNET__…` sets `ronin-testnet` if `chains` has that key.
-    pub(super) fn read(
-        environment: impl Iterator<Item = (OsString, OsString)>,
-        chains: &[String],
-        known: &KnownKeys,
-    ) -> Self {
-        let (values, hints, errors) = (ValueTree::empty(), Vec::new(), Vec::new());
-        let mut found = Self { values, hints, errors };
-        let mut variables: Vec<(String, OsString)> = environment
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .filter(|(name, _)| name.starts_with(PREFIX))
-            .filter(|(_, value)| value.to_str().is_none_or(|text| !text.trim().is_empty()))
-            .collect();
-        variables.sort();
-        for (name, value) in variables {
-            let mut path = variable_key(&name);
-            if path.len() == 1 {
-                found.hints.extend(hint(&name, known));
-                continue;
-            }
-            if let [section, chain, ..] = path.as_mut_slice()
-                && section == CHAINS
-                && !chains.contains(chain)
-                && let Some(dashed) = chains.iter().find(|key| key.replace('-', "_") == *chain)
-            {
-                chain.clone_from(dashed);
-            }
-            match value.into_string() {
-                Ok(text) => {
-                    let value = parse(&path, &text, known);
-                    found.values.merge(ValueTree::at(&path, value, &Origin::Variable(name)));
-                }
-                Err(_) => {
-                    found.errors.push(ConfigError::without_key(format!("{name}: must be UTF-8")));
-                }
-            }
+/// Returns the values of the variables, and sentences about those without effect that look like a slip. An empty value is as
+/// if absent. No shell can export a name with a dash, so `GAS_CHAINS__RONIN_TESTNET__…` sets `ronin-testnet` if `chains` has
+/// that key.
+///
+/// # Errors
+///
+/// Fails if a value is not UTF-8.
+pub(super) fn read(
+    environment: impl Iterator<Item = (OsString, OsString)>,
+    chains: &[String],
+    known: &KnownKeys,
+) -> Result<(ValueTree, Vec<String>), ConfigError> {
+    let (mut values, mut hints) = (ValueTree::empty(), Vec::new());
+    let mut variables: Vec<(String, OsString)> = environment
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with(PREFIX))
+        .filter(|(_, value)| value.to_str().is_none_or(|text| !text.trim().is_empty()))
+        .collect();
+    variables.sort();
+    for (name, value) in variables {
+        let mut path = variable_key(&name);
+        if path.len() == 1 {
+            hints.extend(hint(&name, known));
+            continue;
         }
-        found
+        if let [section, chain, ..] = path.as_mut_slice()
+            && section == CHAINS
+            && !chains.contains(chain)
+            && let Some(dashed) = chains.iter().find(|key| key.replace('-', "_") == *chain)
+        {
+            chain.clone_from(dashed);
+        }
+        let text = value.into_string();
+        let text = text.map_err(|_| ConfigError::without_key(format!("{name}: must be UTF-8")))?;
+        let value = parse(&path, &text, known);
+        values.merge(ValueTree::at(&path, value, &Origin::Variable(name)));
     }
+    Ok((values, hints))
 }
 
 /// Returns the value of a variable: of a list by its elements, else as in TOML, else as text.
 fn parse(path: &[String], text: &str, known: &KnownKeys) -> Value {
-    if known.is_text(path) {
+    if known.is_among(path, |table| table.texts) {
         return text.trim_matches('"').into();
     }
+    let is_list = known.is_among(path, |table| table.lists);
     match text.trim_start().chars().next() {
-        Some('{') if known.is_list(path) => vec![parse_toml(text)].into(),
+        Some('{') if is_list => vec![parse_toml(text)].into(),
         Some('[') => parse_toml(text),
-        _ if known.is_list(path) => {
+        _ if is_list => {
             let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
             elements.map(parse_toml).collect::<Vec<_>>().into()
         }

@@ -56,7 +56,7 @@ pub(crate) const EXTRA: Extra =
 
 metric_set! {
     /// Metrics of look-ups.
-    DelegationMetrics {
+    pub(crate) DelegationMetrics {
         /// Delegation look-ups by the source of the response, or by the reason for the failure
         delegation_lookups_total: Family<OutcomeLabels, Counter>,
         /// Requests to the delegation API without a key: local (allowed), or exhausted (not sent)

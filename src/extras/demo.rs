@@ -71,10 +71,10 @@ fn run(
     let recorded = chain_configs(address, block_time, context.sections);
     let recorded = recorded.map_err(CommandError::Configuration)?;
     config.chains = recorded.chains;
-    config.sections.retain(|section| section.name() != CHAINS);
-    let of_chains = recorded.sections.into_iter().filter(|section| section.name() == CHAINS);
+    config.sections.retain(|section| section.name != CHAINS);
+    let of_chains = recorded.sections.into_iter().filter(|section| section.name == CHAINS);
     config.sections.extend(of_chains);
-    config.origin = Some("recorded chains".to_owned());
+    config.origin = "recorded chains".into();
     // They are about the former chains.
     config.notes.clear();
     config.has_recorded_chains = true;

@@ -62,7 +62,7 @@ struct AllChains {
 
 metric_set! {
     /// Metrics of reads.
-    ReadMetrics {
+    pub(crate) ReadMetrics {
         /// Reads of chain state for clients by outcome
         reads_total: Family<ChainOutcomeLabels, Counter>,
     }

@@ -10,9 +10,7 @@ use axum::response::Response;
 
 use super::request_id;
 use crate::observe::clock;
-use crate::observe::metrics::{
-    Metrics, RequestCounter, RequestDurations, RequestLabels, RouteLabels,
-};
+use crate::observe::metrics::{Durations, Metrics, RequestCounter, RequestLabels, RouteLabels};
 use crate::observe::redaction;
 use crate::observe::traces::Span;
 
@@ -51,7 +49,7 @@ pub(crate) struct RequestContext {
 /// Metrics of the route that gets nearly all requests, looked up once.
 #[derive(Debug)]
 struct SuggestionMetrics {
-    durations: RequestDurations,
+    durations: Durations,
     counters: Vec<(Method, StatusCode, RequestCounter)>,
 }
 
@@ -139,7 +137,7 @@ impl AccessLog {
     }
 
     /// Returns the durations of the route's requests.
-    fn durations(&self, route: &str) -> RequestDurations {
+    fn durations(&self, route: &str) -> Durations {
         let labels = RouteLabels { listener: self.listener, route: route.to_owned() };
         self.metrics.http_request_duration_seconds.get_or_create_owned(&labels)
     }

@@ -34,13 +34,13 @@ pub(crate) fn builder(upstream: &Upstream) -> Result<reqwest::ClientBuilder, req
     Ok(builder.tls_backend_preconfigured(trusted::tls_config(upstream.ca_file.certificates())))
 }
 
-/// Returns a builder of clients for services beside the upstreams, which are called directly.
+/// Returns a client of services beside the upstreams, which are called directly. `timeout` is the time of a whole call.
 ///
 /// # Errors
 ///
 /// As [`builder`].
-pub(crate) fn direct_builder() -> Result<reqwest::ClientBuilder, reqwest::Error> {
-    builder(&Upstream::default())
+pub(crate) fn direct(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
+    builder(&Upstream::default())?.timeout(timeout).build()
 }
 
 /// Asks a service once, as `upstream` says. Returns words about its response.

@@ -3,7 +3,7 @@
 //! A thread writes them from a bounded queue. If the output blocks and the queue is full, lines are dropped and
 //! counted: a full pipe does not block the service.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Stderr, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,20 +25,13 @@ static QUEUE_OVERFLOWS: OnceLock<ErrorCounter> = OnceLock::new();
 /// Lines dropped because a write failed.
 static WRITE_FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// Flushes pending lines when dropped, for about a second if the output blocks.
-#[derive(Debug)]
-#[must_use]
-pub struct LogGuard {
-    _writer: WorkerGuard,
-}
-
 /// Sets up logging for the process until the returned guard is dropped, and the export of spans by `spans`. Call it
-/// once, before anything is logged.
+/// once, before anything is logged. The guard then writes pending lines, for about a second if the output blocks.
 ///
 /// # Errors
 ///
 /// Fails if logging is set up already.
-pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitError> {
+pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<WorkerGuard, TryInitError> {
     // The configuration check has validated the filter.
     let filter = config.directives().unwrap_or_default();
     // At `debug` this library logs the hosts that it connects to. No part of a URL may be logged.
@@ -47,7 +40,8 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
     let filter = filter.with_target(traces::TARGET, LevelFilter::OFF);
     let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_QUEUED_LINES);
     // The buffer combines lines that arrive together into one write.
-    let (writer, guard) = builder.finish(CountingWriter::new(BufWriter::new(std::io::stderr())));
+    let stderr = BufWriter::new(std::io::stderr());
+    let (writer, guard) = builder.finish(CountingWriter { inner: stderr, pending: 0 });
     QUEUE_OVERFLOWS.get_or_init(|| writer.error_counter());
     let lines = fmt::layer().with_writer(writer);
     let lines = match config.format {
@@ -61,7 +55,7 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
     let mut layers = vec![lines.with_filter(filter).boxed()];
     layers.extend(spans);
     tracing_subscriber::registry().with(layers).try_init()?;
-    Ok(LogGuard { _writer: guard })
+    Ok(guard)
 }
 
 /// Returns the number of log lines that this process has dropped.
@@ -71,19 +65,13 @@ pub(crate) fn dropped_lines() -> u64 {
 }
 
 /// Writer that counts lines that cannot be written, because the reader has gone or the disk is full.
-struct CountingWriter<W> {
-    inner: W,
+struct CountingWriter {
+    inner: BufWriter<Stderr>,
     /// Lines since the last flush.
     pending: u64,
 }
 
-impl<W> CountingWriter<W> {
-    fn new(inner: W) -> Self {
-        Self { inner, pending: 0 }
-    }
-}
-
-impl<W: Write> Write for CountingWriter<W> {
+impl Write for CountingWriter {
     // Each write is one line.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         self.inner.write_all(line).inspect_err(|_| {

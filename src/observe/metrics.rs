@@ -9,159 +9,39 @@ mod process;
 
 use std::fmt;
 use std::hash::Hash;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::http::Extensions;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use kinds::REQUEST_BOUNDS;
+use kinds::DURATION_BOUNDS;
 pub(crate) use kinds::{
-    Counter, FloatGauge, RequestCounter, RequestDurations, chain_counters, counters, to_f64,
+    Counter, Durations, FloatGauge, RequestCounter, chain_counters, counters, to_f64,
 };
 use process::ProcessCollector;
 
-/// Upper bounds of the buckets of poll durations, in seconds.
-const POLL_BOUNDS: [f64; 12] =
-    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0];
-
 type ScrapeCallback = Box<dyn Fn(&Metrics) + Send + Sync>;
 
-type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
-
-/// Declares [`Metrics`]. A field is named like its metric, and its documentation is the metric's help text.
-macro_rules! metrics {
-    ($($(#[doc = $help:literal])+ $name:ident: $metric:ty = $new:expr,)+) => {
-        /// All metrics of one server. Clones share them.
-        #[derive(Clone)]
-        #[expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
-        pub struct Metrics {
-            registry: Arc<Mutex<Registry>>,
-            scrape_callbacks: Arc<Mutex<Vec<ScrapeCallback>>>,
-            sets: Arc<Mutex<Extensions>>,
-            $($(#[doc = $help])+ pub(crate) $name: $metric,)+
-        }
-
-        impl Metrics {
-            /// Creates metrics without values.
-            #[must_use]
-            pub fn new() -> Self {
-                let mut registry = Registry::default();
-                registry.register_collector(Box::new(ProcessCollector));
-                $(
-                    let $name: $metric = $new;
-                    let name = concat!("gas_suggestion_", stringify!($name));
-                    registry.register(name, concat!($($help),+).trim(), $name.clone());
-                )+
-                let registry = Arc::new(Mutex::new(registry));
-                let (scrape_callbacks, sets) = (Arc::default(), Arc::default());
-                Self { registry, scrape_callbacks, sets, $($name,)+ }
-            }
-        }
-    };
+/// All metrics of one server. Clones share them.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    scrape_callbacks: Arc<Mutex<Vec<ScrapeCallback>>>,
+    sets: Arc<Mutex<Extensions>>,
+    heart: HeartMetrics,
 }
 
-metrics! {
-    /// HTTP requests by listener, route, method and response status
-    http_requests_total: Family<RequestLabels, RequestCounter> = Family::default(),
-    /// Time from a request's headers to its response headers
-    http_request_duration_seconds: Family<RouteLabels, RequestDurations> = Family::default(),
-    /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
-    /// moved for stall_after), old_block (a node that syncs or lags), old (data older than two block times), unavailable
-    /// (503)
-    suggestion_responses_total: Family<FreshnessLabels, RequestCounter> = Family::default(),
-    /// 1 for the current state of the chain's data: fresh, stale or unavailable
-    chain_status: Family<StatusLabels, FloatGauge> = Family::default(),
-    /// Number of the newest published block
-    chain_newest_block: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Time since the last accepted reply, also if the data is too old to be served
-    chain_data_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Time since the number of the newest block changed
-    chain_head_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Age of the newest block by its own time, if its header was read
-    chain_block_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// The configured block_time
-    chain_block_time_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// The configured max_age: older data is not served
-    chain_max_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Base fee of the newest block in wei
-    base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Base fee of the newest block in gwei
-    base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Base fee of the next block in wei, if the upstream reports it
-    next_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Base fee of the next block in gwei, if the upstream reports it
-    next_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// base_fee_per_gas of the suggestion in wei
-    suggested_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// base_fee_per_gas of the suggestion in gwei
-    suggested_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Price of a transaction of a tier in the next block, in gwei: its base fee and the tip, or the gas price
-    price_gwei: Family<TierLabels, FloatGauge> = Family::default(),
-    /// max_priority_fee_per_gas of a tier in wei
-    max_priority_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
-    /// max_priority_fee_per_gas of a tier in gwei
-    max_priority_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
-    /// max_fee_per_gas of a tier in wei
-    max_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
-    /// max_fee_per_gas of a tier in gwei
-    max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
-    /// 1 while a configured floor is more than ten times what the market pays
-    floor_above_market: Family<FloorLabels, FloatGauge> = Family::default(),
-    /// Published newest blocks that are lower than the previous one
-    head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
-    /// Comparisons of an upstream with the one in use by outcome: agrees, disagrees, or failed
-    upstream_comparisons_total: Family<AttemptLabels, Counter> = Family::default(),
-    /// 1 while an upstream lastingly disagrees with the one in use about the same blocks
-    upstreams_disagree: Family<ChainLabels, Gauge> = Family::default(),
-    /// Polls of a chain with `agreement` in which upstreams disagreed
-    upstream_disagreements_total: Family<ChainLabels, Counter> = Family::default(),
-    /// Blocks of the fee history whose reward is more than a thousand times the median
-    outlying_reward_blocks: Family<ChainLabels, Gauge> = Family::default(),
-    /// Readings of rewards that polls do not request by outcome: ok, or failed
-    reward_readings_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
-    /// Polls of a chain by outcome: ok, or failed if no upstream returned a usable reply
-    polls_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
-    /// Duration of a poll of a chain, over all upstreams tried
-    poll_duration_seconds: HistogramFamily<ChainLabels> =
-        Family::new_with_constructor(|| Histogram::new(POLL_BOUNDS)),
-    /// Polls of an upstream by its index in rpc_urls and by outcome
-    upstream_attempts_total: Family<AttemptLabels, Counter> = Family::default(),
-    /// 1 for the upstream, by its index in rpc_urls, whose reply was published last
-    upstream_in_use: Family<UpstreamLabels, Gauge> = Family::default(),
-    /// 1 for the state of an upstream: healthy, degraded (polled after others) or excluded
-    upstream_state: Family<StateLabels, FloatGauge> = Family::default(),
-    /// 1 while an upstream is excluded because it served another chain
-    upstream_wrong_chain: Family<UpstreamLabels, FloatGauge> = Family::default(),
-    /// Reads sent to an upstream by its index in rpc_urls and by outcome
-    upstream_reads_total: Family<AttemptLabels, Counter> = Family::default(),
-    /// New blocks announced by a WebSocket of ws_urls
-    new_heads_total: Family<ChainLabels, Counter> = Family::default(),
-    /// 1 while a WebSocket of ws_urls announces new blocks
-    new_heads_up: Family<ChainLabels, Gauge> = Family::default(),
-    /// Connections by outcome: accepted, or refused and why
-    connections_total: Family<ListenerOutcomeLabels, Counter> = Family::default(),
-    /// Connections closed because they missed a deadline, by deadline
-    connection_timeouts_total: Family<DeadlineLabels, Counter> = Family::default(),
-    /// Connections closed so that others can be served: connection_limit (a client with fewer connections needed one) or
-    /// memory (the memory budget was exhausted)
-    connections_shed_total: Family<ListenerReasonLabels, Counter> = Family::default(),
-    /// Requests rejected with 429 because their client exceeded its rate limit
-    requests_rate_limited_total: Counter = Counter::default(),
-    /// Open streams
-    streams: Gauge = Gauge::default(),
-    /// Streams rejected because of a limit
-    streams_refused_total: Counter = Counter::default(),
-    /// Events sent to streams
-    stream_events_total: Counter = Counter::default(),
-    /// Number of entries in a cache
-    cache_entries: Family<CacheLabels, FloatGauge> = Family::default(),
-    /// Memory used by the entries of a cache
-    cache_bytes: Family<CacheLabels, FloatGauge> = Family::default(),
+impl Deref for Metrics {
+    type Target = HeartMetrics;
+
+    fn deref(&self) -> &HeartMetrics {
+        &self.heart
+    }
 }
 
 /// Declares label sets. A field is a label.
@@ -176,7 +56,7 @@ macro_rules! labels {
 
 pub(crate) use labels;
 
-/// Metrics of another room. A server has each set once.
+/// Metrics that belong together. A server has each set once.
 pub(crate) trait MetricSet: Clone + Send + Sync + 'static {
     /// Creates the metrics and registers them.
     fn register(registry: &mut Registry) -> Self;
@@ -186,11 +66,11 @@ pub(crate) trait MetricSet: Clone + Send + Sync + 'static {
 macro_rules! metric_set {
     (
         $(#[doc = $about:literal])+
-        $set:ident { $($(#[doc = $help:literal])+ $name:ident: $metric:ty,)+ }
+        $vis:vis $set:ident { $($(#[doc = $help:literal])+ $name:ident: $metric:ty,)+ }
     ) => {
         $(#[doc = $about])+
         #[derive(Debug, Clone)]
-        pub(crate) struct $set {
+        $vis struct $set {
             $(pub(crate) $name: $metric,)+
         }
 
@@ -208,6 +88,107 @@ macro_rules! metric_set {
 }
 
 pub(crate) use metric_set;
+
+metric_set! {
+    /// Metrics of the heart.
+    pub HeartMetrics {
+        /// HTTP requests by listener, route, method and response status
+        http_requests_total: Family<RequestLabels, RequestCounter>,
+        /// Time from a request's headers to its response headers
+        http_request_duration_seconds: Family<RouteLabels, Durations>,
+        /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
+        /// moved for stall_after), old_block (a node that syncs or lags), old (data older than two block times), unavailable
+        /// (503)
+        suggestion_responses_total: Family<FreshnessLabels, RequestCounter>,
+        /// 1 for the current state of the chain's data: fresh, stale or unavailable
+        chain_status: Family<StatusLabels, FloatGauge>,
+        /// Number of the newest published block
+        chain_newest_block: Family<ChainLabels, FloatGauge>,
+        /// Time since the last accepted reply, also if the data is too old to be served
+        chain_data_age_seconds: Family<ChainLabels, FloatGauge>,
+        /// Time since the number of the newest block changed
+        chain_head_age_seconds: Family<ChainLabels, FloatGauge>,
+        /// Age of the newest block by its own time, if its header was read
+        chain_block_age_seconds: Family<ChainLabels, FloatGauge>,
+        /// The configured block_time
+        chain_block_time_seconds: Family<ChainLabels, FloatGauge>,
+        /// The configured max_age: older data is not served
+        chain_max_age_seconds: Family<ChainLabels, FloatGauge>,
+        /// Base fee of the newest block in wei
+        base_fee_wei: Family<ChainLabels, FloatGauge>,
+        /// Base fee of the newest block in gwei
+        base_fee_gwei: Family<ChainLabels, FloatGauge>,
+        /// Base fee of the next block in wei, if the upstream reports it
+        next_base_fee_wei: Family<ChainLabels, FloatGauge>,
+        /// Base fee of the next block in gwei, if the upstream reports it
+        next_base_fee_gwei: Family<ChainLabels, FloatGauge>,
+        /// base_fee_per_gas of the suggestion in wei
+        suggested_base_fee_wei: Family<ChainLabels, FloatGauge>,
+        /// base_fee_per_gas of the suggestion in gwei
+        suggested_base_fee_gwei: Family<ChainLabels, FloatGauge>,
+        /// Price of a transaction of a tier in the next block, in gwei: its base fee and the tip, or the gas price
+        price_gwei: Family<TierLabels, FloatGauge>,
+        /// max_priority_fee_per_gas of a tier in wei
+        max_priority_fee_wei: Family<TierLabels, FloatGauge>,
+        /// max_priority_fee_per_gas of a tier in gwei
+        max_priority_fee_gwei: Family<TierLabels, FloatGauge>,
+        /// max_fee_per_gas of a tier in wei
+        max_fee_wei: Family<TierLabels, FloatGauge>,
+        /// max_fee_per_gas of a tier in gwei
+        max_fee_gwei: Family<TierLabels, FloatGauge>,
+        /// 1 while a configured floor is more than ten times what the market pays
+        floor_above_market: Family<FloorLabels, FloatGauge>,
+        /// Published newest blocks that are lower than the previous one
+        head_regressions_total: Family<ChainLabels, Counter>,
+        /// Comparisons of an upstream with the one in use by outcome: agrees, disagrees, or failed
+        upstream_comparisons_total: Family<AttemptLabels, Counter>,
+        /// 1 while an upstream lastingly disagrees with the one in use about the same blocks
+        upstreams_disagree: Family<ChainLabels, Gauge>,
+        /// Polls of a chain with `agreement` in which upstreams disagreed
+        upstream_disagreements_total: Family<ChainLabels, Counter>,
+        /// Blocks of the fee history whose reward is more than a thousand times the median
+        outlying_reward_blocks: Family<ChainLabels, Gauge>,
+        /// Readings of rewards that polls do not request by outcome: ok, or failed
+        reward_readings_total: Family<ChainOutcomeLabels, Counter>,
+        /// Polls of a chain by outcome: ok, or failed if no upstream returned a usable reply
+        polls_total: Family<ChainOutcomeLabels, Counter>,
+        /// Duration of a poll of a chain, over all upstreams tried
+        poll_duration_seconds: Family<ChainLabels, Durations>,
+        /// Polls of an upstream by its index in rpc_urls and by outcome
+        upstream_attempts_total: Family<AttemptLabels, Counter>,
+        /// 1 for the upstream, by its index in rpc_urls, whose reply was published last
+        upstream_in_use: Family<UpstreamLabels, Gauge>,
+        /// 1 for the state of an upstream: healthy, degraded (polled after others) or excluded
+        upstream_state: Family<StateLabels, FloatGauge>,
+        /// 1 while an upstream is excluded because it served another chain
+        upstream_wrong_chain: Family<UpstreamLabels, FloatGauge>,
+        /// Reads sent to an upstream by its index in rpc_urls and by outcome
+        upstream_reads_total: Family<AttemptLabels, Counter>,
+        /// New blocks announced by a WebSocket of ws_urls
+        new_heads_total: Family<ChainLabels, Counter>,
+        /// 1 while a WebSocket of ws_urls announces new blocks
+        new_heads_up: Family<ChainLabels, Gauge>,
+        /// Connections by outcome: accepted, or refused and why
+        connections_total: Family<ListenerOutcomeLabels, Counter>,
+        /// Connections closed because they missed a deadline, by deadline
+        connection_timeouts_total: Family<DeadlineLabels, Counter>,
+        /// Connections closed so that others can be served: connection_limit (a client with fewer connections needed one) or
+        /// memory (the memory budget was exhausted)
+        connections_shed_total: Family<ListenerReasonLabels, Counter>,
+        /// Requests rejected with 429 because their client exceeded its rate limit
+        requests_rate_limited_total: Counter,
+        /// Open streams
+        streams: Gauge,
+        /// Streams rejected because of a limit
+        streams_refused_total: Counter,
+        /// Events sent to streams
+        stream_events_total: Counter,
+        /// Number of entries in a cache
+        cache_entries: Family<CacheLabels, FloatGauge>,
+        /// Memory used by the entries of a cache
+        cache_bytes: Family<CacheLabels, FloatGauge>,
+    }
+}
 
 labels! {
     RequestLabels { listener: &'static str, route: String, method: &'static str, status: String }
@@ -240,6 +221,16 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Creates metrics without values.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessCollector));
+        let heart = HeartMetrics::register(&mut registry);
+        let registry = Arc::new(Mutex::new(registry));
+        Self { registry, scrape_callbacks: Arc::default(), sets: Arc::default(), heart }
+    }
+
     /// Returns all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
@@ -247,20 +238,15 @@ impl Metrics {
             update(self);
         }
         let mut text = String::new();
-        if encode_registry(&mut text, &self.registry()).is_err() {
+        if encode_registry(&mut text, &self.registry.lock()).is_err() {
             tracing::error!("cannot write the metrics");
         }
         // The encoder writes 1 as `1.0`. In a bound Prometheus 2 would store another series than for `1`.
         let text = text.replace(".0\n", "\n");
-        let bounds = REQUEST_BOUNDS.iter().chain(&POLL_BOUNDS);
-        bounds.filter(|bound| bound.fract() == 0.0).fold(text, |text, bound| {
+        let bounds = DURATION_BOUNDS.iter().filter(|bound| bound.fract() == 0.0);
+        bounds.fold(text, |text, bound| {
             text.replace(&format!("{{le=\"{bound:?}\""), &format!("{{le=\"{bound}\""))
         })
-    }
-
-    /// Registry of all metrics, to add some that not every server has.
-    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock()
     }
 
     /// Returns the metrics of another room. They are registered at the first call.
@@ -269,7 +255,7 @@ impl Metrics {
         if let Some(set) = sets.get::<T>() {
             return set.clone();
         }
-        let set = T::register(&mut self.registry());
+        let set = T::register(&mut self.registry.lock());
         sets.insert(set.clone());
         set
     }
@@ -306,7 +292,7 @@ mod tests {
         let metrics = Metrics::new();
         let labels = ChainLabels { chain: "a".to_owned() };
         metrics.head_regressions_total.get_or_create(&labels).increment();
-        metrics.poll_duration_seconds.get_or_create(&labels).observe(1.5);
+        metrics.poll_duration_seconds.get_or_create(&labels).record(Duration::from_millis(1500));
         let route = RouteLabels { listener: "public", route: "/".to_owned() };
         let durations = metrics.http_request_duration_seconds.get_or_create_owned(&route);
         durations.record(Duration::from_millis(1));
@@ -321,7 +307,7 @@ mod tests {
             "# TYPE gas_suggestion_head_regressions_total counter",
             "gas_suggestion_head_regressions_total{chain=\"a\"} 1",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"1\",chain=\"a\"} 0",
-            "gas_suggestion_poll_duration_seconds_bucket{le=\"2\",chain=\"a\"} 1",
+            "gas_suggestion_poll_duration_seconds_bucket{le=\"2.5\",chain=\"a\"} 1",
             "# TYPE gas_suggestion_http_request_duration_seconds histogram",
             "gas_suggestion_http_request_duration_seconds_sum{listener=\"public\",route=\"/\"} 31.001",
             "gas_suggestion_http_request_duration_seconds_count{listener=\"public\",route=\"/\"} 2",
@@ -343,7 +329,7 @@ mod tests {
     fn a_set_of_another_room_is_registered_once() {
         metric_set! {
             /// Metrics of another room.
-            Others {
+            pub(crate) Others {
                 /// Requests by outcome
                 others_total: Counter,
             }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 
 use super::comparisons::Pair;
 use crate::config;
@@ -15,7 +14,7 @@ use crate::nodes as upstream;
 use crate::nodes::Candidate;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{
-    AttemptLabels, ChainLabels, ChainOutcomeLabels, Counter, Metrics, UpstreamLabels,
+    AttemptLabels, ChainLabels, ChainOutcomeLabels, Counter, Durations, Metrics, UpstreamLabels,
 };
 
 /// Reason why an upstream returned nothing to publish.
@@ -68,7 +67,7 @@ pub(crate) struct PollReporter {
     in_use_gauges: Vec<Gauge>,
     ok_poll_counter: Counter,
     failed_poll_counter: Counter,
-    poll_duration: Histogram,
+    poll_duration: Durations,
     regression_counter: Counter,
     disagreement_counter: Counter,
     disagreement_gauge: Gauge,
@@ -120,7 +119,7 @@ impl PollReporter {
     pub(crate) fn record_poll(&self, is_success: bool, duration: Duration) {
         let count = if is_success { &self.ok_poll_counter } else { &self.failed_poll_counter };
         count.increment();
-        self.poll_duration.observe(duration.as_secs_f64());
+        self.poll_duration.record(duration);
     }
 
     /// Records a publication of the reply of this upstream; `None`: of another replica's record.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::config::{Chain, Config, LogFormat};
 
@@ -14,7 +14,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Reports a service that listens at these addresses.
 pub(crate) fn report(config: &Config, address: SocketAddr, admin: SocketAddr) {
     let dashboard = format!("http://{}{}/", reachable(address), config.server.base_path);
-    let file = config.origin();
+    let file = config.origin.as_str();
     if config.log.format == LogFormat::Text && std::io::stderr().is_terminal() {
         let text = text(&config.chains, &dashboard, admin, file);
         // A closed terminal is no reason to stop.
@@ -55,19 +55,27 @@ fn text(chains: &[Chain], dashboard: &str, admin: SocketAddr, file: &str) -> Str
     text
 }
 
-fn describe(chain: &Chain) -> String {
+/// Returns a chain's key, id, preset and numbers of URLs.
+pub(crate) fn describe(chain: &Chain) -> String {
     let urls = match chain.rpc_urls.len() {
         1 => "1 RPC URL".into(),
         count => format!("{count} RPC URLs"),
     };
+    let reads = match chain.upstream_urls().len().saturating_sub(chain.rpc_urls.len()) {
+        0 => String::new(),
+        count => format!(", {count} more for reads"),
+    };
     let preset = chain.preset.map_or("no preset".into(), |preset| format!("preset {preset}"));
-    format!("{} (id {}, {preset}, {urls})", chain.key, chain.chain_id)
+    format!("{} (id {}, {preset}, {urls}{reads})", chain.key, chain.chain_id)
 }
 
-/// Returns an address that a browser on this machine can open.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+/// Returns an address at which a program on this machine reaches a listener.
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
-        address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
     }
     address
 }
@@ -98,6 +106,7 @@ mod tests {
             ]
         );
         assert_eq!(lines[25], "                 and 2 more");
-        assert_eq!(reachable("[::]:1".parse().unwrap()).to_string(), "127.0.0.1:1");
+        assert_eq!(reachable("0.0.0.0:1".parse().unwrap()).to_string(), "127.0.0.1:1");
+        assert_eq!(reachable("[::]:1".parse().unwrap()).to_string(), "[::1]:1");
     }
 }

@@ -8,7 +8,7 @@ use crate::observe::metrics::{ChainOutcomeLabels, Counter, metric_set};
 
 metric_set! {
     /// Metrics of webhooks.
-    AlertMetrics {
+    pub(crate) AlertMetrics {
         /// Webhooks by outcome: delivered, failed (given up after ten minutes), or replaced (by a newer state, before it
         /// was delivered)
         webhooks_total: Family<ChainOutcomeLabels, Counter>,

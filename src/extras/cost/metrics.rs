@@ -12,7 +12,7 @@ use crate::observe::metrics::{ChainLabels, ChainOutcomeLabels, Counter, FloatGau
 
 metric_set! {
     /// Metrics of the parameters of data fees and of the prices of coins.
-    CostMetrics {
+    pub(crate) CostMetrics {
         /// Seconds since the L1 attributes of an OP Stack chain were read; NaN: never
         data_fee_parameters_age_seconds: Family<ChainLabels, FloatGauge>,
         /// Reads of the L1 attributes by outcome: ok, failed, or unknown (those of a fork whose rule is not known)

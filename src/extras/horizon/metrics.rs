@@ -10,7 +10,7 @@ use crate::store::StoredChain;
 
 metric_set! {
     /// Gauges of the pairs for horizons and probabilities.
-    HorizonMetrics {
+    pub(crate) HorizonMetrics {
         /// Share of the last hour's pairs (at most 1,000) that one of the next blocks would have included; NaN before 100
         horizon_kept_ratio: Family<CellLabels, FloatGauge>,
         /// Pairs that horizon_kept_ratio is computed from

@@ -8,7 +8,7 @@ use crate::observe::metrics::{Counter, Metrics, labels, metric_set};
 
 metric_set! {
     /// Metrics of forwarded requests.
-    RequestMetrics {
+    pub(crate) RequestMetrics {
         /// Requests forwarded to an upstream by outcome
         proxied_requests_total: Family<ProxyLabels, Counter>,
     }

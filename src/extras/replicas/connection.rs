@@ -23,7 +23,7 @@ use redis::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::{ReasonLabels, ReplicaMetrics};
+use super::metrics::{ConnectionMetrics, ReasonLabels, ReplicaMetrics};
 use super::section::RedisUrl;
 use super::shared_fee_history::MAX_BYTES;
 use crate::assembly::Dial;
@@ -273,11 +273,8 @@ struct RedisReporter {
 
 impl RedisReporter {
     fn new(url: &RedisUrl, metrics: &Metrics) -> Self {
-        let up = Gauge::default();
-        let help = "1 if the last Redis command succeeded";
-        metrics.registry().register("gas_suggestion_redis_up", help, up.clone());
         Self {
-            up,
+            up: metrics.set::<ConnectionMetrics>().redis_up,
             failure_counters: metrics.set::<ReplicaMetrics>().redis_failures_total,
             outcome_log: LogOnChange::default(),
             redactor: Redactor::new(url.secrets()),

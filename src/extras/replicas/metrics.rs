@@ -1,12 +1,13 @@
 //! Metrics of shared polls.
 
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, labels, metric_set};
 
 metric_set! {
     /// Metrics of shared polls.
-    ReplicaMetrics {
+    pub(crate) ReplicaMetrics {
         /// Failed connection attempts to Redis and failed commands, by reason
         redis_failures_total: Family<ReasonLabels, Counter>,
         /// Poll slots of a chain: claimed (this replica polls), yielded (another replica polls), or standalone (this
@@ -17,6 +18,14 @@ metric_set! {
         /// than the chain can be), contradicted (by an own node), or invalid (no replica of this version writes such a
         /// message)
         replica_messages_total: Family<ChainOutcomeLabels, Counter>,
+    }
+}
+
+metric_set! {
+    /// Metrics of the connection, which a service without Redis lacks.
+    pub(crate) ConnectionMetrics {
+        /// 1 if the last Redis command succeeded
+        redis_up: Gauge,
     }
 }
 

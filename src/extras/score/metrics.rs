@@ -6,7 +6,7 @@ use crate::observe::metrics::{ChainLabels, Counter, FloatGauge, TierLabels, labe
 
 metric_set! {
     /// Metrics of the score.
-    ScoreMetrics {
+    pub(crate) ScoreMetrics {
         /// Suggestions of the last hour (at least 100, at most 1,000) that the score_… gauges are computed from
         score_heads: Family<ChainLabels, FloatGauge>,
         /// Share of the suggestions whose max fee was at least the base fee of the block so many blocks later

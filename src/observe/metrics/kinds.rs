@@ -15,8 +15,8 @@ use thread_local::ThreadLocal;
 
 use super::ChainOutcomeLabels;
 
-/// Upper bounds of the buckets of request durations, in seconds.
-pub(crate) const REQUEST_BOUNDS: [f64; 17] = [
+/// Upper bounds of the buckets of durations, in seconds.
+pub(crate) const DURATION_BOUNDS: [f64; 17] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0, 30.0,
 ];
@@ -114,25 +114,25 @@ impl EncodeMetric for RequestCounter {
     }
 }
 
-/// Histogram of request durations, with a place for each thread. It has no lock: a thread that the system interrupts while it
+/// Histogram of durations, with a place for each thread. It has no lock: a thread that the system interrupts while it
 /// holds one would stop the others. The library's histogram has a mutex.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestDurations(Arc<ThreadLocal<Place<DurationCounts>>>);
+pub(crate) struct Durations(Arc<ThreadLocal<Place<DurationCounts>>>);
 
 #[derive(Debug, Default)]
 struct DurationCounts {
-    /// Number of durations up to each of `REQUEST_BOUNDS` and above the previous one. The last counts all longer ones.
-    buckets: [AtomicU64; REQUEST_BOUNDS.len() + 1],
+    /// Number of durations up to each of `DURATION_BOUNDS` and above the previous one. The last counts all longer ones.
+    buckets: [AtomicU64; DURATION_BOUNDS.len() + 1],
     total_nanoseconds: AtomicU64,
 }
 
-impl RequestDurations {
-    /// Counts a request that took `elapsed`.
+impl Durations {
+    /// Counts what took `elapsed`.
     pub(crate) fn record(&self, elapsed: Duration) {
         let counts = &self.0.get_or_default().0;
         let seconds = elapsed.as_secs_f64();
-        let index = REQUEST_BOUNDS.iter().position(|bound| seconds <= *bound);
-        if let Some(bucket) = counts.buckets.get(index.unwrap_or(REQUEST_BOUNDS.len())) {
+        let index = DURATION_BOUNDS.iter().position(|bound| seconds <= *bound);
+        if let Some(bucket) = counts.buckets.get(index.unwrap_or(DURATION_BOUNDS.len())) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
         let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -140,14 +140,14 @@ impl RequestDurations {
     }
 }
 
-impl TypedMetric for RequestDurations {
+impl TypedMetric for Durations {
     const TYPE: MetricType = MetricType::Histogram;
 }
 
-impl EncodeMetric for RequestDurations {
+impl EncodeMetric for Durations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         // The library writes this last bound as `+Inf`, which Prometheus needs for quantiles.
-        let bounds = REQUEST_BOUNDS.into_iter().chain([f64::INFINITY]).enumerate();
+        let bounds = DURATION_BOUNDS.into_iter().chain([f64::INFINITY]).enumerate();
         let buckets: Vec<_> = bounds
             .map(|(index, bound)| {
                 let count = sum(&self.0, |counts| counts.buckets.get(index).map_or(0, load));

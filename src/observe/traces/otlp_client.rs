@@ -23,7 +23,7 @@ impl OtlpHttpClient {
     const TIMEOUT: Duration = Duration::from_secs(5);
 
     pub(crate) fn new() -> Result<Self, reqwest::Error> {
-        let http = http_client::direct_builder()?.timeout(Self::TIMEOUT).build()?;
+        let http = http_client::direct(Self::TIMEOUT)?;
         Ok(Self { http, runtime: Handle::current(), outcome_log: LogOnChange::default() })
     }
 }
