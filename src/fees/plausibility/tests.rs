@@ -245,6 +245,8 @@ fn a_reading_that_cannot_be_right_is_implausible() {
     let wide_fees = [1_000_000, 90_000_000, 90_000_000];
     assert!(!accepts(wide_fees, &with_rewards([1_000_000, 1_000_000, 1_000_000], [20, 0])));
     assert!(accepts(wide_fees, &with_rewards(wide_fees, [20, 0])));
+    let peak = [1_000_000, 90_000_000, 1_000_000];
+    assert!(!accepts(peak, &with_rewards([1_000_000; 3], [20, 0])));
     assert!(accepts([0, 90_000_000, 90_000_000], &elsewhere));
     // A node without rewards says nothing about them.
     assert!(reading_of_rule(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
