@@ -14,7 +14,7 @@ use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::sections;
 use gas_suggestion::fees::{
     self, BaseFeeStep, Block, ChainParameters, FeeHistory, Market, Pricing, PricingError,
-    PricingType, Rewards, SinglePrices, Suggestion, TierColumns,
+    PricingType, Rewards, SinglePrices, Suggestion,
 };
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::FeeHistoryRequest;
@@ -79,7 +79,7 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
     let mined = skipped + blocks;
     assert!(mined == base_fees.len() || mined + 1 == base_fees.len(), "the newest blocks count");
     let next = base_fees.get(mined).and_then(|json| quantity(json));
-    assert_eq!(history.next_base_fee(), next);
+    assert_eq!(history.next_base_fee, next);
 
     for (block, index) in history.blocks().iter().zip(skipped..) {
         assert_eq!(Some(block.base_fee), quantity(base_fees[index]), "block {index}");
@@ -88,7 +88,11 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         let columns = pricing.percentiles().iter().count();
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
         let row = row.get(..columns).map(|row| row.iter().map(|json| quantity(json)));
-        let expected = row.and_then(Rewards::from_columns);
+        let expected = row.and_then(Iterator::collect::<Option<Vec<_>>>).map(|row| {
+            let mut rewards = Rewards::default();
+            rewards[..columns].copy_from_slice(&row);
+            rewards
+        });
         assert_eq!(block.rewards, expected, "block {index}: missing rewards are not counted");
     }
 }
@@ -121,10 +125,9 @@ fn check_price(history: &FeeHistory, pricing: &Pricing) {
             assert!(usable.is_empty() && pricing.priority_fee_floor == 1);
         }
         Err(error) => {
-            let rewards = usable.iter().flat_map(Rewards::columns);
+            let rewards = usable.iter().flatten().copied();
             let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards);
-            let amounts =
-                amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]);
+            let amounts = amounts.chain(history.next_base_fee).chain([pricing.priority_fee_floor]);
             // Smaller amounts stay within it, even summed over 20 blocks and multiplied by 1,000.
             let limit = match error {
                 PricingError::AboveMaximum => {
@@ -147,9 +150,9 @@ fn check_averages(market: &Market, blocks: &[Block], pricing: &Pricing) {
         assert!(blocks.iter().all(|block| block.rewards.is_none()), "{market:?}");
         return;
     };
-    let TierColumns { medium, high } = pricing.tier_columns();
     let column = |column| blocks.iter().filter_map(move |block| block.reward(column));
-    let mediums: Vec<u128> = column(medium).collect();
+    let high = pricing.percentiles().has_high().then_some(1);
+    let mediums: Vec<u128> = column(0).collect();
     assert!(is_between(average.medium, &mediums), "{market:?}");
     let highs: Vec<u128> = high.into_iter().flat_map(column).collect();
     assert_eq!(average.high.is_some(), !highs.is_empty());
@@ -433,7 +436,7 @@ struct Harness {
 /// Publishes a block. Returns the body of its suggestion.
 fn publish_block(publisher: &mut Publisher) -> Vec<u8> {
     let chain = publisher.chain().clone();
-    let rewards = Some(Rewards::new(&[7_000_000_000]));
+    let rewards = Some([7_000_000_000, 0]);
     let block = Block { base_fee: 1_000_000_000, gas_used_ratio: Some(0.5), rewards };
     let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
     let history = history.expect("there are blocks");

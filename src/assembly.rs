@@ -103,7 +103,7 @@ impl Assembly {
         let history_blocks = config.chains.iter().map(|chain| chain.history_blocks.get());
         let block_bytes = history_blocks
             .fold(0, usize::saturating_add)
-            .saturating_mul(size_of::<crate::fees::Block>());
+            .saturating_mul(crate::store::RecentBlocks::BYTES_PER_BLOCK);
         let kept_bytes = block_bytes.saturating_add(config.needs().bytes);
         let limit = config.limits.memory.bytes();
         let memory_shares = MemoryShares::new(limit, config.chains.len(), kept_bytes);

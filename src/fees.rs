@@ -26,7 +26,9 @@ pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, MIN_ASKS, Target};
 pub use chain_parameters::{ChainParameters, DenominatorSource, Denominators};
 pub use grading::EntryBlock;
-pub use history::{BlobBaseFees, Block, FeeHistory, Rewards, have_ratios, paid_rewards};
+pub use history::{
+    BlobBaseFees, Block, FeeHistory, MAX_PERCENTILES, Rewards, have_ratios, paid_rewards,
+};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,
@@ -34,7 +36,7 @@ pub use market::{
 pub use pricing::percentile_numbers;
 pub use pricing::{
     FAIR_PERCENTILE, GRADED_PERCENTILES, Multiplier, Pricing, RewardPercentiles, Strategy,
-    TierColumns, column_of,
+    column_of,
 };
 pub use single_price::{BaseFeeStep, HeldBaseFee, SinglePrices};
 pub use tiers::{TierName, Tiers};
@@ -78,7 +80,7 @@ pub fn price(
     let window = history.newest(pricing.window_blocks.get());
     let newest_known_base_fee = history.newest_known_base_fee();
     let average_base_fee = average(window.iter().map(|block| block.base_fee))?.unwrap_or_default();
-    let average_reward = average_rewards(window, pricing.tier_columns())?;
+    let average_reward = average_rewards(window, 0, pricing.high_column())?;
     let calibrated = match pricing.strategy {
         Strategy::Network => None,
         Strategy::Calibrated => pricing.targets.try_map(|target| calibrated::tip(entries, target)),
@@ -101,8 +103,8 @@ pub fn price(
         strategy,
         average_base_fee,
         average_reward,
-        next_base_fee: history.next_base_fee(),
-        blob_base_fees: history.blob_base_fees(),
+        next_base_fee: history.next_base_fee,
+        blob_base_fees: history.blob_base_fees,
         newest_known_base_fee,
         floors_applied: FloorsApplied {
             base_fee: suggestion.pricing_type == PricingType::Eip1559
@@ -135,7 +137,12 @@ fn suggest(
     tips: Tiers<u128>,
     pricing: &Pricing,
 ) -> Result<Suggestion, PricingError> {
-    let pricing_type = pricing_type(history, pricing);
+    // Without a base fee EIP-1559 is not active (network document, section 4.1), except on a chain whose base fee is
+    // configured to be really 0.
+    let pricing_type = match history.newest_known_base_fee() {
+        0 => pricing.zero_base_fee,
+        _ => PricingType::Eip1559,
+    };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,
         PricingType::Eip1559 => pricing
@@ -154,15 +161,6 @@ fn suggest(
     };
     let tiers = tips.try_map(tier).ok_or(PricingError::Overflow)?;
     Ok(Suggestion { pricing_type, base_fee_per_gas, tiers })
-}
-
-/// Detects the fee mechanism (network document, section 4.1): if the newest known base fee is 0, EIP-1559 is not
-/// active, except on a chain whose base fee is configured to be really 0.
-fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
-    match history.newest_known_base_fee() {
-        0 => pricing.zero_base_fee,
-        _ => PricingType::Eip1559,
-    }
 }
 
 /// Tips that a strategy computes, in wei per gas, before the floor.
@@ -194,16 +192,16 @@ impl Tips {
 /// The network's rule: average rewards, with zeros for empty blocks as nodes return them. The low tip is not part of the
 /// rule: it is the lowest reward that the window's blocks were paid, in the column of the medium tip.
 fn network_tips(window: &[Block], pricing: &Pricing) -> Result<Tips, PricingError> {
-    let columns = match pricing.strategy {
-        Strategy::Network => pricing.tier_columns(),
-        // While asks are unknown, the rule has the percentile that is meant for it.
-        Strategy::Calibrated => pricing.tier_columns().for_network_rule(),
+    let (medium, high) = match pricing.strategy {
+        Strategy::Network => (0, pricing.high_column()),
+        // While asks are unknown, the rule has the percentile that is meant for it, the last one.
+        Strategy::Calibrated => (pricing.high_column().unwrap_or_default(), None),
     };
-    let average = average_rewards(window, columns)?;
+    let average = average_rewards(window, medium, high)?;
     Ok(Tips {
-        low: paid_rewards(window, columns.medium).min().unwrap_or_default(),
+        low: paid_rewards(window, medium).min().unwrap_or_default(),
         medium: average.map(|reward| reward.medium),
-        high: columns.high.map(|_| average.and_then(|reward| reward.high).unwrap_or_default()),
+        high: high.map(|_| average.and_then(|reward| reward.high).unwrap_or_default()),
     })
 }
 
@@ -221,9 +219,11 @@ pub(crate) fn covered_blocks(
     minimum_tip: u128,
     denominators: Denominators,
 ) -> u8 {
+    /// Counting stops here.
+    const MAX_COVERED: u8 = 100;
     let denominator = u128::from(denominators.full_block.get());
     let mut covered = 0;
-    while covered < FullBlocksCovered::MAX {
+    while covered < MAX_COVERED {
         let required_fee = base_fee.checked_add(minimum_tip);
         if required_fee.is_none_or(|due| tier.max_fee_per_gas < due) {
             break;
@@ -235,14 +235,15 @@ pub(crate) fn covered_blocks(
     covered
 }
 
-/// Averages the columns of the tiers over the blocks with usable rewards; `None` without any.
+/// Averages the columns of both tips over the blocks with usable rewards; `None` without any.
 fn average_rewards(
     blocks: &[Block],
-    columns: TierColumns,
+    medium: usize,
+    high: Option<usize>,
 ) -> Result<Option<AverageReward>, PricingError> {
     let column_average = |column| average(blocks.iter().filter_map(|block| block.reward(column)));
-    let medium = column_average(columns.medium)?;
-    let high = columns.high.map(column_average).transpose()?.flatten();
+    let medium = column_average(medium)?;
+    let high = high.map(column_average).transpose()?.flatten();
     Ok(medium.map(|medium| AverageReward { medium, high }))
 }
 

@@ -13,7 +13,6 @@
 //! so a step of the wall clock changes none. After a leap of either clock, data is stale until the next reply. Besides,
 //! the wall clock is displayed, and may show that a block is older than it was.
 
-mod asks;
 mod base_fee_steps;
 mod block_time;
 mod entry_window;
@@ -183,7 +182,7 @@ impl StoredChain {
     pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
         // Asked for first, because the first publication may come in between.
         let had_data = self.newest_block().is_some();
-        let served = self.record.served.get(&self.config().chain_id).map(|served| served.snapshot);
+        let served = self.record.served.get(&self.config().chain_id);
         if served.is_none() && had_data {
             return Err(Unavailable::Expired);
         }
@@ -206,18 +205,6 @@ impl StoredChain {
         count: usize,
     ) -> Result<(ServableSnapshot, BlockWindow), Unavailable> {
         self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest(count))))
-    }
-
-    /// Returns the servable snapshot and the newest `count` blocks with an ask, or fewer if fewer are known.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_asks(
-        &self,
-        count: usize,
-    ) -> Result<(ServableSnapshot, EntryWindow), Unavailable> {
-        self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest_asks(count))))
     }
 
     /// Number of publications, readings of rewards and leaps. While it stays, all that is served of the chain changes by its

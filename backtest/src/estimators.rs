@@ -5,8 +5,10 @@
 
 mod external_rules;
 
+use std::array;
+
 use gas_suggestion::fees::{
-    self, Block, ChainParameters, FeeHistory, Pricing, Rewards, Strategy, Target, TierName,
+    self, Block, ChainParameters, FeeHistory, Pricing, Strategy, Target, TierName,
 };
 
 use crate::recording::HistoryAt;
@@ -119,7 +121,8 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierName) -> Optio
     let blocks = history.window(count)?.iter().map(|block| {
         // Without recorded tips none is quoted. The base fee does not depend on them.
         let columns = columns.iter().flatten();
-        let rewards = Rewards::from_columns(columns.map(|column| block.reward(*column)));
+        let row: Option<Vec<u128>> = columns.map(|column| block.reward(*column)).collect();
+        let rewards = row.map(|row| array::from_fn(|column| row.get(column).copied().unwrap_or(0)));
         Block { base_fee: block.base_fee, gas_used_ratio: block.gas_used_ratio, rewards }
     });
     let blocks: Vec<Block> = blocks.collect();

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use anyhow::ensure;
-use gas_suggestion::fees::statistics::{Share, mean, nearest_rank};
+use gas_suggestion::fees::statistics::{mean, nearest_rank};
 use gas_suggestion::fees::{EntryBlock, FAIR_PERCENTILE, GRADED_PERCENTILES, Target, Tier, Wei};
 use serde::Serialize;
 
@@ -239,7 +239,8 @@ impl Tally {
 
 /// Returns the share of hits; `None` without outcomes.
 pub fn share(outcomes: &[bool]) -> Option<f64> {
-    Share::from_outcomes(outcomes.iter().copied()).map(Share::value)
+    let hits = outcomes.iter().filter(|is_hit| **is_hit).count();
+    (!outcomes.is_empty()).then(|| hits as f64 / outcomes.len() as f64)
 }
 
 /// Returns the nearest ranks of these percentages.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::fees::{
-    self, BaseFeeStep, Block, ChainParameters, FeeHistory, HeldBaseFee, Market, Pricing, Rewards,
+    self, BaseFeeStep, Block, ChainParameters, FeeHistory, HeldBaseFee, Market, Pricing,
     SinglePrices, Target,
 };
 
@@ -47,7 +47,7 @@ impl Series {
         let block = |(base_fee, (ratio, reward)): (&u64, (f64, u64))| Block {
             base_fee: (*base_fee).into(),
             gas_used_ratio: Some(ratio),
-            rewards: Some(Rewards::new(&[reward.into()])),
+            rewards: Some([reward.into(), 0]),
         };
         let blocks = base_fees[..base_fees.len() - 1].iter().zip(facts).map(block).collect();
         Self { name, block_time, base_fees, blocks }

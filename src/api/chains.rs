@@ -1,13 +1,11 @@
 //! `GET /v1/chains`.
 
-use std::time::SystemTime;
-
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::freshness::revalidated_json;
+use super::freshness::{revalidated_json, rfc3339};
 use crate::api::extractors::charge_for_list;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -101,12 +99,8 @@ impl<'a> ChainSummary<'a> {
             status: state.status(),
             reason: state.reason(),
             newest_block: newest.map(|newest| newest.newest_block),
-            newest_block_at: newest.map(|newest| rfc3339(newest.block.last_modified())),
+            newest_block_at: newest.map(|newest| rfc3339(newest.block.last_modified)),
             observed_at: newest.map(|newest| rfc3339(newest.observed_time)),
         }
     }
-}
-
-fn rfc3339(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
 }

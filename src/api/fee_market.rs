@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::freshness::{list_response, snapshot_response, tagged_json};
+use super::freshness::{list_response, rfc3339, snapshot_response, tagged_json};
 use super::problems;
 use super::render_cache::json_bytes;
 use super::routes::MarketMembers;
@@ -206,7 +206,7 @@ impl<'a> FeeMarketBody<'a> {
             chain_id: config.chain_id,
             r#type: market.suggestion.pricing_type,
             newest_block: snapshot.newest_block,
-            observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
+            observed_at: rfc3339(snapshot.observed_time),
             stale: current.is_stale(),
             window: AveragingWindow {
                 oldest_block: snapshot.oldest_block,

@@ -55,7 +55,7 @@ impl Freshness {
             max_age: age.saturating_add(lifetime.as_secs()),
             limit: config.max_age.as_secs(),
             is_stale: current.is_stale(),
-            last_modified: current.snapshot.block.last_modified(),
+            last_modified: current.snapshot.block.last_modified,
         }
     }
 
@@ -127,6 +127,11 @@ impl Freshness {
 pub(crate) fn write_last_modified(headers: &mut HeaderMap, time: SystemTime) {
     let date = HttpDate::from(time.min(SystemTime::now())).to_string();
     headers.insert(header::LAST_MODIFIED, header_value(date));
+}
+
+/// Formats a time with milliseconds.
+pub(super) fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
 }
 
 /// Converts a text of letters, digits and punctuation.

@@ -29,12 +29,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use super::freshness::Freshness;
+use super::freshness::{Freshness, rfc3339};
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::Limits;
 use crate::http::client_limits::{ClientHandle, Slot, SlotKind};
 use crate::http::problem::Problem;
-use crate::http::query::{MAX_PAIRS, decoded};
+use crate::http::query::QueryReader;
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 use crate::observe::metrics::{Counter, Metrics};
 use crate::store::{ChainState, ChainStore, LatestState, Snapshot, StoredChain};
@@ -270,11 +270,8 @@ fn last_event_id(request: &Request) -> Option<String> {
     let id = if let Some(id) = request.headers().get(LAST_EVENT_ID) {
         id.to_str().ok()?.to_owned()
     } else {
-        let pairs = request.uri().query()?.split('&').take(MAX_PAIRS);
-        let pairs = pairs.filter_map(|pair| pair.split_once('='));
-        let is_name = |name: &str| LAST_EVENT_ID_PARAMETERS.contains(&name);
-        let values = pairs.filter(|(name, _)| is_name(name)).map(|(_, value)| value);
-        decoded(values.last()?)
+        let mut pairs = QueryReader::new(request.uri().query()).ok()?.pairs.into_iter();
+        pairs.rfind(|(name, _)| LAST_EVENT_ID_PARAMETERS.contains(&name.as_str()))?.1?
     };
     (1..=MAX_EVENT_ID_BYTES).contains(&id.len()).then_some(id)
 }
@@ -353,10 +350,8 @@ impl Subscription {
             return None;
         }
         self.known_state = state;
-        let observed_at = self
-            .chain
-            .newest_snapshot()
-            .map(|snapshot| humantime::format_rfc3339_millis(snapshot.observed_time).to_string());
+        let newest = self.chain.newest_snapshot();
+        let observed_at = newest.map(|newest| rfc3339(newest.observed_time));
         let change = StateChange {
             chain: &self.chain.config().key,
             status: state.status(),

@@ -104,15 +104,8 @@ pub(crate) async fn list_suggestions(
     const CHAINS_PER_REQUEST: usize = 32;
     charge_for_list(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let available = store.servable_snapshots();
-    let mut body = vec![b'['];
-    for (position, (_, current)) in available.iter().enumerate() {
-        if position > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(&current.snapshot.body);
-    }
-    body.push(b']');
-
+    let bodies: Vec<&[u8]> = available.iter().map(|(_, it)| it.snapshot.body.as_ref()).collect();
+    let body = [&b"["[..], &bodies.join(&b","[..]), b"]"].concat();
     let members = available.iter().map(|(chain, current)| (*chain, current));
     Ok(list_response(members, tagged_json(body.into())))
 }

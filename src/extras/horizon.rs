@@ -128,7 +128,7 @@ impl ChainRecord {
     /// Computes the matrix unless it was made of the same.
     fn update(&mut self, blocks: &RecentBlocks, market: &Market) {
         // A change of the next base fee, or of the rewards that are known, changes the revision.
-        let made_of = Some((blocks.revision(), market.chain_parameters));
+        let made_of = Some((blocks.revision, market.chain_parameters));
         if self.made_of != made_of {
             let window = blocks.newest_entries(BLOCKS);
             self.matrix = Matrix::new(&window, market, &self.chain.config().pricing).map(Arc::new);

@@ -234,7 +234,7 @@ mod tests {
             FeeHistory::new(oldest, vec![block; count], None).unwrap()
         };
         let mut play = |number: u64, is_read: bool| {
-            let polled = history(number, 20, Rewards::new(&[7]));
+            let polled = history(number, 20, [7, 0]);
             let parameters = ChainParameters::from_pricing(&pricing);
             let market = fees::price(&polled, &[], &pricing, &parameters).unwrap();
             publisher.publish(Accepted::now(&polled, market));
@@ -242,7 +242,7 @@ mod tests {
                 record.record(number, pairs.into_iter(), 10.0, blocks, now);
             });
             if is_read && number.is_multiple_of(10) {
-                publisher.add_reading(&history(number, 10, Rewards::new(&[6, 7])));
+                publisher.add_reading(&history(number, 10, [6, 7]));
             }
             let counts = chain.read_together(|blocks| record.counts(blocks, now));
             (record.open.len(), counts.into_iter().map(|it| (it.kept, it.judged, it.unjudged)))

@@ -25,7 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra};
-use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards, Strategy};
+use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Strategy};
 use crate::store::StoredChain;
 use grade::{Grade, GradingBlock, Quote, grade};
 use holds::HoldRecord;
@@ -57,7 +57,7 @@ const FINAL_DEPTH: usize = 25;
 const READING_DELAY: usize = 5;
 
 /// Maximum number of reward percentiles that quotes are graded by: all that polls and further readings have.
-const MAX_PERCENTILES: usize = Rewards::MAX_COLUMNS + GRADED_PERCENTILES.len();
+const MAX_PERCENTILES: usize = fees::MAX_PERCENTILES + GRADED_PERCENTILES.len();
 
 /// Age of the oldest quotes of a score.
 pub(crate) const WINDOW: Duration = Duration::from_hours(1);

@@ -65,23 +65,20 @@ impl Target {
     pub fn millionths(self) -> u32 {
         self.millionths.unsigned_abs()
     }
-
-    /// Share that may be missed, in millionths.
-    fn missable(self) -> i64 {
-        MILLION.saturating_sub(self.millionths.into())
-    }
 }
 
 /// Level of a conformal quantile: the share of asks that may exceed a quote, moved by the outcomes of the quotes.
 #[derive(Debug, Clone, Copy)]
 struct Level {
     millionths: i64,
+    /// Share that may be missed, in millionths.
     missable: i64,
 }
 
 impl Level {
     fn new(target: Target) -> Self {
-        Self { millionths: target.missable(), missable: target.missable() }
+        let missable = MILLION.saturating_sub(target.millionths.into());
+        Self { millionths: missable, missable }
     }
 
     /// Records the outcome of a quote: what was needed, compared with it.
@@ -206,32 +203,24 @@ pub(super) mod targets {
     }
 }
 
-/// Prices of one block with an ask.
-#[derive(Debug, Clone, Copy)]
-struct BlockPrices {
-    /// Reward at the 10th percentile.
-    ask: u128,
-    /// Reward at the 60th percentile, at least the ask.
-    high: u128,
-}
-
 /// Returns the tip after the newest of `blocks`; `None` if fewer than [`MIN_ASKS`] of the newest ones have an ask.
 pub(crate) fn tip(blocks: &[EntryBlock], target: Target) -> Option<u128> {
     let newest = blocks.iter().skip(blocks.len().saturating_sub(BLOCKS));
+    // The ask of each block that has one, and its high, at least the ask.
     let prices = newest.filter_map(|block| {
         let ask = block.ask()?;
-        Some(BlockPrices { ask, high: block.high.map_or(ask, |high| high.max(ask)) })
+        Some((ask, block.high.unwrap_or(ask).max(ask)))
     });
-    let prices: Vec<_> = prices.collect();
+    let prices: Vec<(u128, u128)> = prices.collect();
     if prices.len() < MIN_ASKS {
         return None;
     }
     let limit = |index: usize| {
         let known = prices.get(..=index).unwrap_or(&prices);
-        let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
+        let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|(_, high)| *high);
         newest_highs.max().unwrap_or_default()
     };
-    replay(prices.iter().map(|block| Some(block.ask)), 1, target, limit)
+    replay(prices.iter().map(|(ask, _)| Some(*ask)), 1, target, limit)
 }
 
 /// Replays the quotes from the needs of blocks and their misses, and returns the last quote. The outcome of a quote is known

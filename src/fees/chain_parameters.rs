@@ -51,21 +51,25 @@ impl ChainParameters {
     ) -> Self {
         let numbers = |rule: BaseFeeRule| (rule.full_block(), rule.empty_block());
         let stated = stated.filter(|it| observed.is_none_or(|seen| numbers(seen) == numbers(*it)));
-        let chosen = pricing.base_fee_change_denominator;
-        let chosen = chosen.map(|full| (full, full, DenominatorSource::Configuration));
-        let rules = [(stated, DenominatorSource::Header), (observed, DenominatorSource::Observed)];
-        let mut rules = rules.into_iter().filter_map(|(rule, source)| {
+        let known = |rule: Option<BaseFeeRule>, source| {
             let rule = rule?;
-            Some((rule.full_block().into(), rule.empty_block().into(), source))
+            let (full_block, empty_block) = (rule.full_block().into(), rule.empty_block().into());
+            Some(Denominators { full_block, empty_block, source })
+        };
+        let explicit = pricing.base_fee_change_denominator.map(|full_block| Denominators {
+            full_block,
+            empty_block: full_block,
+            source: DenominatorSource::Configuration,
         });
-        let known = chosen.or_else(|| rules.next());
+        let denominators = explicit
+            .or_else(|| known(stated, DenominatorSource::Header))
+            .or_else(|| known(observed, DenominatorSource::Observed));
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         let minimum_of = |rule: Option<BaseFeeRule>| rule?.minimum_base_fee;
         Self {
-            denominators: known.map(|(full_block, empty_block, source)| Denominators {
-                full_block,
-                empty_block: pricing.empty_block_denominator.unwrap_or(empty_block),
-                source,
+            denominators: denominators.map(|known| Denominators {
+                empty_block: pricing.empty_block_denominator.unwrap_or(known.empty_block),
+                ..known
             }),
             minimum_base_fee: minimum_of(stated).or(floor).or_else(|| minimum_of(observed)),
         }

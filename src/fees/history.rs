@@ -1,6 +1,5 @@
 //! Mined blocks in the form that pricing needs, validated.
 
-use std::array;
 use std::borrow::Borrow;
 
 use serde::Serialize;
@@ -14,8 +13,10 @@ pub struct FeeHistory {
     oldest_block: u64,
     newest_block: u64,
     blocks: Vec<Block>,
-    next_base_fee: Option<u128>,
-    blob_base_fees: Option<BlobBaseFees>,
+    /// Base fee of the block after the newest one in wei; `None`: unknown.
+    pub next_base_fee: Option<u128>,
+    /// Base fees per blob gas; `None`: unknown, or the chain has no blobs.
+    pub blob_base_fees: Option<BlobBaseFees>,
 }
 
 /// Base fees per blob gas.
@@ -43,47 +44,13 @@ pub struct Block {
     pub rewards: Option<Rewards>,
 }
 
+/// Highest number of reward percentiles of a chain.
+pub const MAX_PERCENTILES: usize = 2;
+
 /// Priority fees of a block's transactions in wei per gas: one column per requested percentile, in the order of
 /// [`Pricing::percentiles`](super::Pricing::percentiles). [`Pricing::column`](super::Pricing::column)
 /// finds the column of a percentile. Columns beyond the requested ones are 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rewards([u128; Rewards::MAX_COLUMNS]);
-
-impl Rewards {
-    /// Highest number of columns.
-    pub const MAX_COLUMNS: usize = 2;
-
-    /// Creates the rewards from the first columns; the others are 0.
-    #[must_use]
-    pub fn new<const COUNT: usize>(first_columns: &[u128; COUNT]) -> Self {
-        const { assert!(COUNT <= Self::MAX_COLUMNS) };
-        Self(array::from_fn(|column| first_columns.get(column).copied().unwrap_or_default()))
-    }
-
-    /// Creates the rewards from the first columns; the others are 0. `None`: one is unknown, or there are more than
-    /// [`MAX_COLUMNS`](Self::MAX_COLUMNS).
-    #[must_use]
-    pub fn from_columns(first_columns: impl IntoIterator<Item = Option<u128>>) -> Option<Self> {
-        let mut columns = [0; Self::MAX_COLUMNS];
-        let mut free = columns.iter_mut();
-        for amount in first_columns {
-            *free.next()? = amount?;
-        }
-        Some(Self(columns))
-    }
-
-    /// Returns the reward in this column; `None` from [`MAX_COLUMNS`](Self::MAX_COLUMNS) on.
-    #[must_use]
-    pub fn get(&self, column: usize) -> Option<u128> {
-        self.0.get(column).copied()
-    }
-
-    /// Returns all columns.
-    #[must_use]
-    pub fn columns(&self) -> [u128; Self::MAX_COLUMNS] {
-        self.0
-    }
-}
+pub type Rewards = [u128; MAX_PERCENTILES];
 
 impl Block {
     /// Returns true if both can be the same block. A block of another branch may have the same base fee, but rarely is as
@@ -106,7 +73,7 @@ impl Block {
     /// Returns the block's reward in this column; `None` if it has no usable rewards.
     #[must_use]
     pub fn reward(&self, column: usize) -> Option<u128> {
-        self.rewards?.get(column)
+        self.rewards?.get(column).copied()
     }
 }
 
@@ -116,7 +83,7 @@ impl Block {
 pub fn have_ratios<B: Borrow<Block>>(mut blocks: impl Iterator<Item = B> + Clone) -> bool {
     let has_reward = |block: B| {
         let rewards = block.borrow().rewards;
-        rewards.is_some_and(|rewards| rewards.columns().iter().any(|reward| *reward > 0))
+        rewards.is_some_and(|rewards| rewards.iter().any(|reward| *reward > 0))
     };
     !blocks.clone().all(|block| block.borrow().is_empty()) || !blocks.any(has_reward)
 }
@@ -138,18 +105,6 @@ impl FeeHistory {
         let newest_block = oldest_block.checked_add(last_index)?;
         let blob_base_fees = None;
         Some(Self { oldest_block, newest_block, blocks, next_base_fee, blob_base_fees })
-    }
-
-    /// Returns the history with the base fees per blob gas, if they are known.
-    #[must_use]
-    pub fn with_blob_base_fees(self, blob_base_fees: Option<BlobBaseFees>) -> Self {
-        Self { blob_base_fees, ..self }
-    }
-
-    /// Base fees per blob gas; `None`: unknown, or the chain has no blobs.
-    #[must_use]
-    pub fn blob_base_fees(&self) -> Option<BlobBaseFees> {
-        self.blob_base_fees
     }
 
     /// Number of the first block.
@@ -192,11 +147,6 @@ impl FeeHistory {
         self.blocks.get(usize::try_from(number.checked_sub(self.oldest_block)?).ok()?)
     }
 
-    /// Returns the base fee of a block in wei; `None`: the history does not have it.
-    pub(crate) fn base_fee(&self, number: u64) -> Option<u128> {
-        Some(self.block(number)?.base_fee)
-    }
-
     /// Puts the blocks of an `earlier` history before these, up to `max_blocks` blocks in all. Blocks that both have are
     /// taken from this history. If the two do not adjoin, or if the oldest block of this history has another base fee or
     /// gas used ratio in the earlier one, a reorg may have changed the blocks before it, and none is added.
@@ -222,12 +172,6 @@ impl FeeHistory {
         self.oldest_block = self.oldest_block.saturating_sub(count);
         self.blocks.splice(0..0, added.iter().copied());
         self
-    }
-
-    /// Base fee of the block after the newest one in wei; `None`: unknown.
-    #[must_use]
-    pub fn next_base_fee(&self) -> Option<u128> {
-        self.next_base_fee
     }
 
     /// Base fee of the next block, or of the newest mined one if that is unknown, in wei.

@@ -192,8 +192,3 @@ pub struct FullBlocksCovered {
     #[schema(required, maximum = 100)]
     pub high: Option<u8>,
 }
-
-impl FullBlocksCovered {
-    /// Counting stops here.
-    pub(super) const MAX: u8 = 100;
-}

@@ -5,10 +5,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{
-    Block, ChainParameters, DenominatorSource, FeeHistory, GRADED_PERCENTILES, Pricing,
-    RewardPercentiles, Rewards,
-};
+use super::{Block, ChainParameters, DenominatorSource, FeeHistory, Pricing, Rewards};
 
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,9 +131,10 @@ fn has_distant_reward(history: &FeeHistory, earlier: &FeeHistory) -> bool {
 }
 
 /// Returns true if both histories have nearly the same amounts for the same blocks; `None`: they have no block in common.
-/// The base fee of a block is the same everywhere, but implementations of nodes compute rewards in different ways.
+/// Rewards are those in one column of each. The base fee of a block is the same everywhere, but implementations of nodes
+/// compute rewards in different ways.
 #[must_use]
-pub fn agree(one: &FeeHistory, other: &FeeHistory, pricing: &Pricing) -> Option<bool> {
+pub fn agree(one: &FeeHistory, other: &FeeHistory, columns: [usize; 2]) -> Option<bool> {
     /// Largest ratio of the sums of rewards.
     const MAX_REWARD_FACTOR: u128 = 2;
     let common = common_blocks(one, other);
@@ -144,13 +142,14 @@ pub fn agree(one: &FeeHistory, other: &FeeHistory, pricing: &Pricing) -> Option<
     let (base_fee, other_base_fee) = (newest.base_fee, newest_of_other.base_fee);
     // As in polls with `agreement`.
     let is_near = base_fee.abs_diff(other_base_fee) <= base_fee.max(other_base_fee) / 4;
-    let column = pricing.tier_columns().medium;
-    let rewards =
-        |(one, other): &(&Block, &Block)| Some((one.reward(column)?, other.reward(column)?));
-    let (sum, other_sum) =
-        common.iter().filter_map(rewards).fold((0_u128, 0_u128), |sums, rewards| {
-            (sums.0.saturating_add(rewards.0), sums.1.saturating_add(rewards.1))
-        });
+    let [column, other_column] = columns;
+    let (mut sum, mut other_sum) = (0_u128, 0_u128);
+    for (block, other_block) in common {
+        if let Some((reward, other)) = block.reward(column).zip(other_block.reward(other_column)) {
+            sum = sum.saturating_add(reward);
+            other_sum = other_sum.saturating_add(other);
+        }
+    }
     let is_similar = sum.max(other_sum) <= sum.min(other_sum).saturating_mul(MAX_REWARD_FACTOR);
     Some(is_near && is_similar)
 }
@@ -181,7 +180,8 @@ pub fn suspicious_amounts(
     let rule = LeapRule::new(parameters);
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());
-    if rule.leaps_after_activation(window, history.next_base_fee()).next().is_some() {
+    let mut leaps = rule.leaps(window, history.next_base_fee);
+    if leaps.any(|(_, before)| before > 0) {
         return Some(SuspiciousReply::BaseFeeLeap);
     }
     let common = common_blocks(history, earlier?);
@@ -208,18 +208,18 @@ pub fn is_plausible_past(
     pricing: &Pricing,
     parameters: &ChainParameters,
 ) -> bool {
-    let (blocks, next) = (history.blocks(), history.next_base_fee());
+    let (blocks, next) = (history.blocks(), history.next_base_fee);
     let mut base_fees = blocks.iter().map(|block| block.base_fee).chain(next);
     if base_fees.any(|base_fee| base_fee > pricing.max_base_fee) {
         return false;
     }
     let rule = LeapRule::new(parameters);
-    let known_there = history.base_fee(known.number);
-    let contradicts = known_there.is_some_and(|base_fee| rule.is_leap(base_fee, known.base_fee));
+    let known_there = history.block(known.number);
+    let contradicts = known_there.is_some_and(|block| rule.is_leap(block.base_fee, known.base_fee));
     !pricing.check_base_fees || (rule.leaps(blocks, next).next().is_none() && !contradicts)
 }
 
-/// Returns what can be right of a further `reading` of rewards at [`GRADED_PERCENTILES`]: its base fees can follow each other,
+/// Returns what can be right of a further `reading` of rewards at [`GRADED_PERCENTILES`](super::GRADED_PERCENTILES): its base fees can follow each other,
 /// but where `polled` has the same, and the rewards that `polled` has too are nearly the same. Rows whose rewards do not rise
 /// with the percentile, are above their maximum, or are more than a thousand times what polls have, are left out. `None`: the
 /// reading as a whole is of another chain or branch, or invented.
@@ -231,43 +231,28 @@ pub fn plausible_reading(
     parameters: &ChainParameters,
 ) -> Option<FeeHistory> {
     const FACTOR: u128 = 1000;
-    let ([low, high], [_, polled_percentile]) = ([0, 1], GRADED_PERCENTILES);
-    let (blocks, next) = (reading.blocks(), reading.next_base_fee());
+    let (oldest, blocks) = (reading.oldest_block(), reading.blocks());
     let rule = LeapRule::new(parameters);
-    let is_polled = |position: usize| {
-        let later = u64::try_from(position).unwrap_or(u64::MAX);
-        let base_fee = polled.base_fee(reading.oldest_block().saturating_add(later));
-        base_fee.is_some() && base_fee == blocks.get(position).map(|block| block.base_fee)
+    let is_polled = |position: u64| {
+        let number = oldest.saturating_add(position);
+        let both = polled.block(number).zip(reading.block(number));
+        both.is_some_and(|(known, block)| known.base_fee == block.base_fee)
     };
-    let mut leaps = rule.leaps_after_activation(blocks, next);
-    let has_leap = leaps.any(|position| !is_polled(position));
-    let of_graded = Pricing {
-        reward_percentiles: RewardPercentiles::new(polled_percentile, None).ok(),
-        ..*pricing
-    };
-    let higher = |block: &Block| {
-        let rewards = block.reward(high).map(|reward| Rewards::new(&[reward]));
-        Block { rewards, ..*block }
-    };
-    let higher: Vec<Block> = blocks.iter().map(higher).collect();
-    let higher = FeeHistory::new(reading.oldest_block(), higher, next)?;
+    let mut leaps = rule.leaps(blocks, reading.next_base_fee);
+    let has_leap = leaps.any(|(position, before)| before > 0 && !is_polled(position));
     let is_above = blocks.iter().any(|block| block.base_fee > pricing.max_base_fee);
     if is_above
         || (pricing.check_base_fees && has_leap)
-        || agree(polled, &higher, &of_graded) == Some(false)
+        || agree(polled, reading, [0, 1]) == Some(false)
     {
         return None;
     }
     let known = polled.blocks().iter().filter_map(|block| block.reward(0)).max();
     let limit = known.filter(|known| *known > 0).map_or(u128::MAX, |it| it.saturating_mul(FACTOR));
     let limit = limit.min(pricing.max_priority_fee);
-    let usable = |block: &Block| {
-        let is_allowed = |rewards: &Rewards| {
-            rewards.get(low) <= rewards.get(high) && rewards.get(high) <= Some(limit)
-        };
-        Block { rewards: block.rewards.filter(is_allowed), ..*block }
-    };
-    FeeHistory::new(reading.oldest_block(), blocks.iter().map(usable).collect(), next)
+    let is_allowed = |[fair, high]: &Rewards| fair <= high && *high <= limit;
+    let usable = |block: &Block| Block { rewards: block.rewards.filter(is_allowed), ..*block };
+    FeeHistory::new(oldest, blocks.iter().map(usable).collect(), reading.next_base_fee)
 }
 
 /// How far a base fee may be from that of the block before.
@@ -306,23 +291,14 @@ impl LeapRule {
     }
 
     /// Returns the positions of the blocks, the `next` one last, whose base fee cannot follow that of the block before, and the
-    /// latter.
-    fn leaps(&self, blocks: &[Block], next: Option<u128>) -> impl Iterator<Item = (usize, u128)> {
+    /// latter. A rise from 0 is the activation of EIP-1559 (network document, section 4.1).
+    fn leaps(&self, blocks: &[Block], next: Option<u128>) -> impl Iterator<Item = (u64, u128)> {
         let mined = blocks.iter().map(|block| block.base_fee);
         let following = mined.clone().skip(1).chain(next);
         let leaps = (1..).zip(mined.zip(following));
         leaps
             .filter(|(_, (before, after))| self.is_leap(*before, *after))
             .map(|(at, (before, _))| (at, before))
-    }
-
-    /// Like [`leaps`](Self::leaps), without a rise from 0: that is the activation of EIP-1559 (network document, section 4.1).
-    fn leaps_after_activation(
-        &self,
-        blocks: &[Block],
-        next: Option<u128>,
-    ) -> impl Iterator<Item = usize> {
-        self.leaps(blocks, next).filter(|(_, before)| *before > 0).map(|(position, _)| position)
     }
 
     /// Returns true if neither base fee can follow the other.
@@ -339,8 +315,7 @@ impl LeapRule {
 #[must_use]
 pub fn count_outlying_rewards(blocks: &[Block], pricing: &Pricing) -> usize {
     const FACTOR: u128 = 1000;
-    let columns = pricing.tier_columns();
-    let column = columns.high.unwrap_or(columns.medium);
+    let column = pricing.high_column().unwrap_or_default();
     let mut rewards: Vec<u128> = blocks.iter().filter_map(|block| block.reward(column)).collect();
     rewards.sort_unstable();
     let Some(median) = rewards.get(rewards.len() / 2).filter(|median| **median > 0) else {

@@ -96,15 +96,6 @@ pub struct RewardPercentiles {
     high: Option<f64>,
 }
 
-/// Columns of a block's [`Rewards`](super::Rewards) that the tips of the suggestion depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TierColumns {
-    /// Column of the medium tip.
-    pub medium: usize,
-    /// Column of the high tip, which may be the same; `None` if it has no percentile of its own.
-    pub high: Option<usize>,
-}
-
 /// An exact factor from 1 to 1000. It is an integer, so that amounts in wei never become floating point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiplier {
@@ -159,10 +150,9 @@ impl Pricing {
         column_of(percentile, &self.percentiles().iter().collect::<Vec<_>>())
     }
 
-    /// Returns the columns of [`percentiles`](Self::percentiles).
-    #[must_use]
-    pub fn tier_columns(&self) -> TierColumns {
-        TierColumns { medium: 0, high: self.percentiles().has_high().then_some(1) }
+    /// Returns the column of the high tip; `None` if it has no percentile of its own. That of the medium tip is 0.
+    pub(super) fn high_column(&self) -> Option<usize> {
+        self.percentiles().has_high().then_some(1)
     }
 
     /// Returns true if the chain has a minimum tip: one of 1 wei is that of every pool.
@@ -217,13 +207,6 @@ impl Pricing {
             }
             _ => None,
         }
-    }
-}
-
-impl TierColumns {
-    /// Returns those of the network's rule with one percentile, on the columns of the calibrated strategy.
-    pub(super) fn for_network_rule(self) -> Self {
-        Self { medium: self.high.unwrap_or(self.medium), high: None }
     }
 }
 

@@ -12,19 +12,6 @@ use alloy_primitives::{U256, U512};
 
 use super::{ChainParameters, Market, Target, Tier, Tiers};
 
-/// For how long a price holds: for this time, and for these blocks after the next one.
-#[derive(Debug, Clone, Copy)]
-struct Hold {
-    time: Duration,
-    blocks: u32,
-}
-
-/// Hold of the low and the medium price.
-const SOON: Hold = Hold { time: Duration::from_secs(15), blocks: 2 };
-
-/// Hold of the high price.
-const LATER: Hold = Hold { time: Duration::from_secs(30), blocks: 5 };
-
 /// Share of the past rises, in percent, that stay within the bound of prices.
 const KEPT_PERCENT: u8 = 99;
 
@@ -92,13 +79,10 @@ impl SinglePrices {
     pub fn new(market: &Market, steps: &[BaseFeeStep], block_time: Duration) -> Self {
         let next = market.newest_known_base_fee;
         let share = Target::from_percent(KEPT_PERCENT);
-        let bound = |hold: Hold| {
-            let time = hold.time(block_time);
-            HeldBaseFee::new(market, steps, block_time, time, share).base_fee
-        };
-        let soon = bound(SOON);
+        let bound = |time| HeldBaseFee::new(market, steps, block_time, time, share).base_fee;
+        let [soon, later] = holds(block_time).map(bound);
         // The newest steps count for the shorter time alone, so its bound could be the higher one.
-        let later = bound(LATER).max(soon);
+        let later = later.max(soon);
         let bounds = Tiers { low: soon, medium: soon, high: later };
         let tiers = market.suggestion.tiers.zip(bounds);
         Self { tiers: tiers.map(|(tier, bound)| tier.price_at(next).max(bound)), soon, later }
@@ -135,10 +119,11 @@ impl HeldBaseFee {
     }
 }
 
-impl Hold {
-    fn time(self, block_time: Duration) -> Duration {
-        self.time.max(block_time.saturating_mul(self.blocks))
-    }
+/// Returns for how long the low and the medium price hold, and the high one: for a time, and for some blocks after the next.
+fn holds(block_time: Duration) -> [Duration; 2] {
+    [(15, 2), (30, 5)].map(|(seconds, blocks)| {
+        Duration::from_secs(seconds).max(block_time.saturating_mul(blocks))
+    })
 }
 
 /// Returns how often `step` fits into `time`, rounded up.
@@ -223,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, PricingType, Rewards};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, PricingType};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
     const BLOCK_TIME: Duration = Duration::from_secs(12);
@@ -247,7 +232,7 @@ mod tests {
 
     /// Prices one block with this base fee and this reward, before a block with the base fee `next`.
     fn market(base_fee: u128, reward: u128, next: u128, pricing: &Pricing) -> Market {
-        let rewards = Some(Rewards::new(&[reward]));
+        let rewards = Some([reward, 0]);
         let block = Block { base_fee, gas_used_ratio: None, rewards };
         let history = FeeHistory::new(7, vec![block], Some(next)).unwrap();
         fees::price(&history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap()
@@ -285,7 +270,7 @@ mod tests {
     fn prices_hold_for_seconds() {
         let counts = |milliseconds| {
             let block_time = Duration::from_millis(milliseconds);
-            let times = [SOON, LATER].map(|hold| hold.time(block_time));
+            let times = holds(block_time);
             (times.map(|time| time.as_secs()), times.map(|time| count(time, block_time)))
         };
         assert_eq!(counts(12_000), ([24, 60], [2, 5]));

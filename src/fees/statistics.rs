@@ -12,17 +12,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// Counts outcomes; `None` without any.
-    #[must_use]
-    pub fn from_outcomes(outcomes: impl Iterator<Item = bool>) -> Option<Self> {
-        let mut share = Self { hits: 0, total: 0 };
-        for is_hit in outcomes {
-            share.total = share.total.saturating_add(1);
-            share.hits = share.hits.saturating_add(u32::from(is_hit));
-        }
-        (share.total > 0).then_some(share)
-    }
-
     /// Returns the share from 0 to 1.
     #[must_use]
     pub fn value(self) -> f64 {

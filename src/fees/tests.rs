@@ -20,7 +20,7 @@ fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError
 }
 
 fn block(base_fee: u128, medium: u128) -> Block {
-    let rewards = Some(Rewards::new(&[medium]));
+    let rewards = Some([medium, 0]);
     Block { base_fee, gas_used_ratio: None, rewards }
 }
 
@@ -67,8 +67,7 @@ fn with_two_percentiles_high_has_its_own_priority_fee() {
         priority_fee_floor: 5,
         ..Pricing::default()
     };
-    let rewards =
-        |medium, high| Block { rewards: Some(Rewards::new(&[medium, high])), ..block(GWEI, 0) };
+    let rewards = |medium, high| Block { rewards: Some([medium, high]), ..block(GWEI, 0) };
     let priced = |blocks| tips(&price(&history(blocks, None), &two).unwrap());
     assert_eq!(priced(vec![rewards(7, 90), rewards(8, 101)]), [7, 7, 95]);
     // Both fall to the floor, without the multiplier.
@@ -241,7 +240,7 @@ fn a_block_is_the_same_by_base_fee_and_ratio_but_not_by_rewards() {
 
 /// A block with this gas used ratio and these rewards.
 fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
-    let rewards = Some(Rewards::new(&[medium, high]));
+    let rewards = Some([medium, high]);
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
 

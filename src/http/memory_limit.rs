@@ -3,7 +3,6 @@
 //! The limit is shared out once, at the start: a part for the process itself, one for the connections, and one, the
 //! [`MemoryBudget`](crate::observe::memory_budget::MemoryBudget), for every byte above that which clients make the service hold.
 
-#[cfg(target_os = "linux")]
 mod cgroup;
 
 use crate::config::MemoryLimit;
@@ -61,11 +60,7 @@ impl MemoryLimit {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Auto => {
-                #[cfg(target_os = "linux")]
-                let limit = cgroup::memory_limit();
-                #[cfg(not(target_os = "linux"))]
-                let limit = None;
-                let limit = limit.unwrap_or(MemoryShares::DEFAULT_LIMIT);
+                let limit = cgroup::memory_limit().unwrap_or(MemoryShares::DEFAULT_LIMIT);
                 if limit < Self::MIN_BYTES {
                     let needed = Self::MIN_BYTES;
                     tracing::warn!(

@@ -19,7 +19,7 @@ use crate::config::nearest::is_close;
 use crate::config::units::parse_digits;
 
 /// Most parameters of a query. No route has so many, and each one costs time.
-pub(crate) const MAX_PAIRS: usize = 256;
+const MAX_PAIRS: usize = 256;
 
 /// The parameters of a query: a struct, or a tuple of structs. Every error names the parameter.
 #[derive(Debug)]
@@ -41,12 +41,8 @@ pub(crate) fn invalid_parameter(name: &str, requirement: impl Display) -> Proble
     Problem::new(ProblemCode::InvalidParameter, format!("`{name}` {requirement}"))
 }
 
-/// Decodes a part of a query. A plus sign is a space; what is not UTF-8 is replaced.
-pub(crate) fn decoded(text: &str) -> String {
-    String::from_utf8_lossy(&decoded_bytes(text)).into_owned()
-}
-
-fn decoded_bytes(text: &str) -> Vec<u8> {
+/// Decodes a part of a query. A plus sign is a space.
+fn decoded(text: &str) -> Vec<u8> {
     percent_decode_str(&text.replace('+', " ")).collect()
 }
 
@@ -70,7 +66,8 @@ impl QueryReader {
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if !name.is_empty() {
-                pairs.push((decoded(name), String::from_utf8(decoded_bytes(value)).ok()));
+                let name = String::from_utf8_lossy(&decoded(name)).into_owned();
+                pairs.push((name, String::from_utf8(decoded(value)).ok()));
             }
         }
         Ok(Self { pairs, known: RefCell::default() })

@@ -29,7 +29,8 @@ use serde_json::value::RawValue;
 
 use super::quantity::{self, QuantityError};
 use crate::fees::{
-    BlobBaseFees, Block, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards, percentile_numbers,
+    BlobBaseFees, Block, FeeHistory, GRADED_PERCENTILES, MAX_PERCENTILES, Pricing, Rewards,
+    percentile_numbers,
 };
 
 /// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.
@@ -135,9 +136,10 @@ impl FeeHistoryRequest {
             }
             _ => None,
         };
-        FeeHistory::new(oldest_block, blocks, next_base_fee)
-            .map(|history| history.with_blob_base_fees(blob_base_fees))
-            .ok_or(MalformedFeeHistory::BadOldestBlock)
+        let mut history = FeeHistory::new(oldest_block, blocks, next_base_fee)
+            .ok_or(MalformedFeeHistory::BadOldestBlock)?;
+        history.blob_base_fees = blob_base_fees;
+        Ok(history)
     }
 
     /// Returns how many of the base fees belong to mined blocks. For N blocks nodes send N + 1 base fees, with that of
@@ -172,7 +174,7 @@ impl FeeHistoryRequest {
         let Some(row) = row.get(..self.percentiles.len()) else {
             return Ok(None);
         };
-        let mut amounts = [0; Rewards::MAX_COLUMNS];
+        let mut amounts = [0; MAX_PERCENTILES];
         for (amount, json) in amounts.iter_mut().zip(row) {
             *amount = match quantity::parse(json.get()) {
                 Ok(reward) => reward,
@@ -180,7 +182,7 @@ impl FeeHistoryRequest {
                 Err(QuantityError::TooLarge) => return Err(MalformedFeeHistory::AmountTooLarge),
             };
         }
-        Ok(Some(Rewards::new(&amounts)))
+        Ok(Some(amounts))
     }
 }
 

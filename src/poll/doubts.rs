@@ -67,13 +67,13 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use super::*;
-    use crate::fees::{Block, Rewards};
+    use crate::fees::Block;
 
     fn history(head: u64, rewards: &[u128]) -> FeeHistory {
         let block = |medium: &u128| Block {
             base_fee: 1,
             gas_used_ratio: None,
-            rewards: Some(Rewards::new(&[*medium])),
+            rewards: Some([*medium, 0]),
         };
         let oldest = head + 1 - u64::try_from(rewards.len()).unwrap();
         FeeHistory::new(oldest, rewards.iter().map(block).collect(), None).unwrap()

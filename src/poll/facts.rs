@@ -25,11 +25,11 @@ pub(crate) async fn read(publisher: Publisher, reads: Arc<dyn ServiceReads>) -> 
     let mut latest = chain.subscribe();
     let newest = latest
         .wait_for(|latest| {
-            latest.snapshot.as_ref().is_some_and(|it| it.block.told_header().is_some())
+            latest.snapshot.as_ref().is_some_and(|it| it.block.told_header.is_some())
         })
         .await
         .ok()
-        .and_then(|latest| latest.snapshot.as_ref()?.block.told_header());
+        .and_then(|latest| latest.snapshot.as_ref()?.block.told_header);
     let block_time = u64::try_from(chain.block_time().as_millis()).unwrap_or(u64::MAX);
     let blocks = (LEAST_SECONDS * 1000).checked_div(block_time).unwrap_or_default().max(BLOCKS);
     // The time of the first blocks says nothing.

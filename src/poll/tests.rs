@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::config::Config;
 use crate::fees;
-use crate::fees::{BaseFeeRule, Block, HeaderTime, Rewards};
+use crate::fees::{BaseFeeRule, Block, HeaderTime};
 use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
 use crate::observe::metrics::ChainLabels;
 use crate::store::{ChainStore, StaleReason, Timestamps};
@@ -139,7 +139,7 @@ impl Harness {
 
 /// History whose only block is `head`.
 fn fee_history(head: u64, medium: u128) -> FeeHistory {
-    let rewards = Some(Rewards::new(&[medium]));
+    let rewards = Some([medium, 0]);
     let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
     FeeHistory::new(head, blocks, None).unwrap()
 }

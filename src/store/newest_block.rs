@@ -12,16 +12,16 @@ pub struct NewestBlock {
     /// The first reading of its own header.
     header: Option<HeaderTime>,
     /// The header that its node told last, which may be of another block.
-    told_header: Option<HeaderTime>,
+    pub told_header: Option<HeaderTime>,
     /// True if the block was too old when this process first read it, or if it comes from a node that is behind.
-    was_old: bool,
+    pub(super) was_old: bool,
     /// When a node last told that its newest block is old; `None`: a later reading ended this.
     told_old_at: Option<Instant>,
     /// True if another node has a newer block.
-    is_behind: bool,
-    /// The block's own time, else the time of the reply that brought it first. It is not in the future, and not before
-    /// that of a lower block.
-    last_modified: SystemTime,
+    pub(super) is_behind: bool,
+    /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first. It is not in the
+    /// future, and not before that of a lower block.
+    pub last_modified: SystemTime,
 }
 
 impl NewestBlock {
@@ -69,28 +69,6 @@ impl NewestBlock {
             is_behind: accepted.is_behind,
             last_modified: time.max(not_before).min(SystemTime::now()),
         }
-    }
-
-    /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first.
-    #[must_use]
-    pub fn last_modified(&self) -> SystemTime {
-        self.last_modified
-    }
-
-    /// Header that its node told last, of this block or of another one.
-    #[must_use]
-    pub fn told_header(&self) -> Option<HeaderTime> {
-        self.told_header
-    }
-
-    /// True if the block was old when it was first read.
-    pub(super) fn was_old(&self) -> bool {
-        self.was_old
-    }
-
-    /// True if another node has a newer block.
-    pub(super) fn is_behind(&self) -> bool {
-        self.is_behind
     }
 
     /// Returns the age of the block at `now` by its own time; `None`: unknown.

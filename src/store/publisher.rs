@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::served::Served;
 use super::snapshot::Measured;
 use super::{RecentBlocks, Snapshot, StoredChain, Timestamps};
 use crate::config;
@@ -129,13 +128,12 @@ impl Publisher {
         let accepted = Accepted { market, ..accepted };
         let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &mut blocks, chain);
         let snapshot = Arc::new(snapshot);
-        let is_news = snapshot.is_news_after(last.as_deref(), chain.max_age);
+        let is_news = snapshot.is_news_after(last.as_deref());
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
         for observer in &mut *observers {
             observer.published(&publication);
         }
-        let served = Served { snapshot: Arc::clone(&snapshot), max_age: chain.max_age };
-        record.served.insert(chain.chain_id, served);
+        record.served.insert(chain.chain_id, Arc::clone(&snapshot));
         record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(Arc::clone(&snapshot));
             let is_other_state = self.chain.update_state(latest);

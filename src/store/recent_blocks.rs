@@ -1,11 +1,10 @@
 //! The newest blocks of one chain, without gaps: polls bring the blocks, and readings their asks.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::asks::Asks;
 use super::base_fee_steps::BaseFeeSteps;
 use super::{COMPARED_BLOCKS, EntryWindow};
 use crate::fees::{
@@ -17,28 +16,19 @@ use crate::fees::{
 #[derive(Debug)]
 pub struct RecentBlocks {
     capacity: usize,
-    blocks: VecDeque<StoredBlock>,
+    blocks: VecDeque<Block>,
     /// Percentiles of the rewards that polls request, ascending.
     polled: Vec<f64>,
-    /// Rewards of the blocks at each of them; 0 where a block has none.
-    rewards: Vec<VecDeque<u128>>,
-    newest_block: u64,
+    /// Number of the newest block.
+    pub newest_block: u64,
     next_base_fee: Option<u128>,
     /// Number of blocks between two readings, if there are any.
     reading_interval: Option<NonZeroU64>,
-    asks: Asks,
+    /// Rewards at [`GRADED_PERCENTILES`], as readings bring them, by block number.
+    asks: BTreeMap<u64, Rewards>,
     steps: BaseFeeSteps,
-    /// Number of changes so far.
-    revision: u64,
-}
-
-/// A block without its rewards.
-#[derive(Debug, Clone, Copy)]
-struct StoredBlock {
-    base_fee: u128,
-    /// NaN: unknown.
-    gas_used_ratio: f64,
-    has_rewards: bool,
+    /// Number of changes of the blocks and of their asks.
+    pub revision: u64,
 }
 
 /// The last blocks of a chain, oldest first.
@@ -53,21 +43,22 @@ pub struct BlockWindow {
 }
 
 impl RecentBlocks {
+    /// Bytes of a block and its asks. The nodes of a map may be half empty.
+    pub(crate) const BYTES_PER_BLOCK: usize = size_of::<Block>() + 2 * size_of::<(u64, Rewards)>();
+
     pub(super) fn new(
         capacity: usize,
         pricing: &Pricing,
         reading_interval: Option<NonZeroU64>,
     ) -> Self {
-        let polled: Vec<f64> = pricing.percentiles().iter().collect();
         Self {
             capacity,
             blocks: VecDeque::with_capacity(capacity),
-            rewards: polled.iter().map(|_| VecDeque::with_capacity(capacity)).collect(),
-            polled,
+            polled: pricing.percentiles().iter().collect(),
             newest_block: 0,
             next_base_fee: None,
             reading_interval,
-            asks: Asks::default(),
+            asks: BTreeMap::new(),
             steps: BaseFeeSteps::default(),
             revision: 0,
         }
@@ -79,24 +70,24 @@ impl RecentBlocks {
         let added = history.newest(self.capacity);
         let newest = history.newest_block();
         let first = newest.saturating_sub(to_u64(added.len()).saturating_sub(1));
-        let is_known = self.newest_block == newest && self.next_base_fee == history.next_base_fee();
-        if is_known && (first..=newest).all(|it| self.block(it).as_ref() == history.block(it)) {
+        let is_known = self.newest_block == newest && self.next_base_fee == history.next_base_fee;
+        if is_known && (first..=newest).all(|it| self.block(it) == history.block(it)) {
             return;
         }
         if let Some(replaced) = self.first_replaced(history) {
-            self.asks.forget_from(replaced);
+            self.asks.split_off(&replaced);
         }
         let is_gap = first > self.newest_block.saturating_add(1);
         let oldest = self.oldest_block().filter(|_| !is_gap);
         let kept = oldest.map_or(0, |oldest| first.saturating_sub(oldest));
-        self.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
-        self.make_room(added.len());
-        for block in added {
-            self.insert(self.blocks.len(), block);
-        }
+        self.blocks.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        // Before the others are added, so that the buffer does not grow.
+        let surplus = (self.blocks.len() + added.len()).saturating_sub(self.capacity);
+        self.blocks.drain(..surplus.min(self.blocks.len()));
+        self.blocks.extend(added);
         self.newest_block = newest;
-        self.next_base_fee = history.next_base_fee();
-        self.asks.forget_before(self.oldest_block().unwrap_or_default());
+        self.next_base_fee = history.next_base_fee;
+        self.asks = self.asks.split_off(&self.oldest_block().unwrap_or_default());
         self.revision = self.revision.wrapping_add(1);
     }
 
@@ -128,8 +119,9 @@ impl RecentBlocks {
         self.add_older(reading);
         let mut learnt = 0_usize;
         for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
-            if self.is_same(number, reading) && self.asks.set(number, block) {
-                learnt = learnt.saturating_add(1);
+            if let Some(rewards) = block.rewards.filter(|_| self.is_same(number, reading)) {
+                let is_new = self.asks.insert(number, rewards).is_none();
+                learnt = learnt.saturating_add(is_new.into());
             }
         }
         if learnt > 0 || self.blocks.len() > known_blocks {
@@ -144,71 +136,34 @@ impl RecentBlocks {
         else {
             return;
         };
-        let columns = self.polled.iter().map(|it| column_of(*it, &GRADED_PERCENTILES));
-        let columns: Vec<Option<usize>> = columns.collect();
-        let older = usize::try_from(oldest - reading.oldest_block()).unwrap_or(usize::MAX);
-        let older = reading.blocks().get(..older).unwrap_or_default();
         let room = self.capacity.saturating_sub(self.blocks.len());
-        for block in older.iter().rev().take(room) {
-            let rewards = columns.iter().map(|column| block.reward((*column)?));
-            let rewards = Rewards::from_columns(rewards);
-            self.insert(0, &Block { rewards, ..*block });
+        let numbers = (reading.oldest_block()..oldest).rev().take(room);
+        for block in numbers.filter_map(|number| reading.block(number)) {
+            let rewards = block.rewards.and_then(|read| self.as_polled(read));
+            self.blocks.push_front(Block { rewards, ..*block });
         }
     }
 
-    fn insert(&mut self, index: usize, block: &Block) {
-        let stored = StoredBlock {
-            base_fee: block.base_fee,
-            gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
-            has_rewards: block.rewards.is_some(),
-        };
-        self.blocks.insert(index, stored);
-        for (column, rewards) in self.rewards.iter_mut().enumerate() {
-            rewards.insert(index, block.reward(column).unwrap_or_default());
+    /// Returns what polls request of the rewards of a reading; `None`: it does not have all of it.
+    fn as_polled(&self, read: Rewards) -> Option<Rewards> {
+        let mut polled = Rewards::default();
+        for (amount, percentile) in polled.iter_mut().zip(&self.polled) {
+            *amount = *read.get(column_of(*percentile, &GRADED_PERCENTILES)?)?;
         }
+        Some(polled)
     }
 
-    /// Removes all but the oldest `count` blocks.
-    fn truncate(&mut self, count: usize) {
-        self.blocks.truncate(count);
-        self.rewards.iter_mut().for_each(|rewards| rewards.truncate(count));
-    }
-
-    /// Removes the oldest blocks, so that the buffers do not grow with `added` blocks.
-    fn make_room(&mut self, added: usize) {
-        let surplus = self.blocks.len().saturating_add(added).saturating_sub(self.capacity);
-        let surplus = surplus.min(self.blocks.len());
-        self.blocks.drain(..surplus);
-        for rewards in &mut self.rewards {
-            rewards.drain(..surplus);
-        }
-    }
-
-    /// Number of changes of the blocks and of their asks.
-    #[must_use]
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// Number of the newest block.
-    #[must_use]
-    pub fn newest_block(&self) -> u64 {
-        self.newest_block
+    /// Number of the newest block whose rewards were read.
+    fn newest_ask(&self) -> Option<u64> {
+        self.asks.last_key_value().map(|(number, _)| *number)
     }
 
     fn oldest_block(&self) -> Option<u64> {
         self.newest_block.checked_sub(to_u64(self.blocks.len().checked_sub(1)?))
     }
 
-    fn block(&self, number: u64) -> Option<Block> {
-        let index = usize::try_from(number.checked_sub(self.oldest_block()?)?).ok()?;
-        let stored = self.blocks.get(index)?;
-        let columns = self.rewards.iter().map(|rewards| rewards.get(index).copied());
-        Some(Block {
-            base_fee: stored.base_fee,
-            gas_used_ratio: Some(stored.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
-            rewards: Rewards::from_columns(columns).filter(|_| stored.has_rewards),
-        })
+    fn block(&self, number: u64) -> Option<&Block> {
+        self.blocks.get(usize::try_from(number.checked_sub(self.oldest_block()?)?).ok()?)
     }
 
     /// Returns the base fees of all blocks in wei, oldest first.
@@ -238,11 +193,10 @@ impl RecentBlocks {
     /// Returns the newest `count` blocks, or fewer if fewer are known.
     #[must_use]
     pub fn newest(&self, count: usize) -> BlockWindow {
-        let count = to_u64(count.min(self.blocks.len()));
-        let numbers = (0..count).rev().map(|later| self.newest_block - later);
+        let skipped = self.blocks.len().saturating_sub(count);
         BlockWindow {
             newest_block: self.newest_block,
-            blocks: numbers.filter_map(|number| self.block(number)).collect(),
+            blocks: self.blocks.iter().skip(skipped).copied().collect(),
             next_base_fee: self.next_base_fee,
         }
     }
@@ -255,8 +209,8 @@ impl RecentBlocks {
         let oldest = oldest.max(self.oldest_block()?);
         let with_reward = |number| {
             let block = self.block(number)?;
-            let reward = self.reward(number, &block, percentile);
-            Some(Block { rewards: reward.map(|reward| Rewards::new(&[reward])), ..block })
+            let reward = self.reward(number, block, percentile);
+            Some(Block { rewards: reward.map(|reward| [reward, 0]), ..*block })
         };
         FeeHistory::new(oldest, (oldest..=newest).map(with_reward).collect::<Option<_>>()?, None)
     }
@@ -265,7 +219,8 @@ impl RecentBlocks {
     fn reward(&self, number: u64, block: &Block, percentile: f64) -> Option<u128> {
         let column = column_of(percentile, &self.polled);
         let polled = column.and_then(|column| block.reward(column));
-        polled.or_else(|| self.asks.reward(number, percentile))
+        let read = || self.asks.get(&number)?.get(column_of(percentile, &GRADED_PERCENTILES)?);
+        polled.or_else(|| read().copied())
     }
 
     /// Returns the newest `count` blocks whose tips are known, or fewer if fewer are known. The tips are the rewards at
@@ -288,16 +243,16 @@ impl RecentBlocks {
         let numbers = self.oldest_block().map(|oldest| oldest..=self.newest_block);
         let blocks = numbers.into_iter().flatten().rev().filter_map(|number| {
             let block = self.block(number)?;
-            let rewards = [percentile, high].map(|it| self.reward(number, &block, it));
+            let rewards = [percentile, high].map(|it| self.reward(number, block, it));
             Some((number, block, rewards))
         });
-        let have_ratios = have_ratios(blocks.clone().map(|(_, block, rewards)| {
-            let rewards = rewards.map(Option::unwrap_or_default);
-            Block { rewards: Some(Rewards::new(&rewards)), ..block }
+        let have_ratios = have_ratios(blocks.clone().map(|(_, block, rewards)| Block {
+            rewards: Some(rewards.map(Option::unwrap_or_default)),
+            ..*block
         }));
         let known = blocks.skip_while(|(number, ..)| *number > newest_block);
         let entries = known
-            .map(|(_, block, [tip, high])| EntryBlock::new(&block, have_ratios, tip, high))
+            .map(|(_, block, [tip, high])| EntryBlock::new(block, have_ratios, tip, high))
             .filter(is_wanted)
             .take(count);
         let mut blocks: Vec<EntryBlock> = entries.collect();
@@ -312,7 +267,7 @@ impl RecentBlocks {
         let between = self.reading_interval.map_or(0, NonZeroU64::get).saturating_mul(READINGS);
         let max_unread = between.saturating_add(to_u64(COMPARED_BLOCKS));
         let is_recent = |read: &u64| self.newest_block.saturating_sub(*read) < max_unread;
-        match self.asks.newest_block().filter(is_recent) {
+        match self.newest_ask().filter(is_recent) {
             _ if column_of(FAIR_PERCENTILE, &self.polled).is_some() => {
                 (self.newest_block, FAIR_PERCENTILE)
             }
@@ -327,7 +282,7 @@ impl RecentBlocks {
     #[must_use]
     pub fn unread(&self, newest: u64, count: usize) -> Option<usize> {
         self.block(newest)?;
-        let read = self.asks.newest_block();
+        let read = self.newest_ask();
         if GRADED_PERCENTILES.iter().all(|it| column_of(*it, &self.polled).is_some()) {
             let is_full = self.blocks.len() >= count || self.oldest_block() == Some(0);
             return Some(if read.is_some() || is_full { 0 } else { count });

@@ -9,14 +9,7 @@ use moka::sync::Cache;
 use super::Snapshot;
 
 /// Newest snapshots by chain id. Cheap to clone.
-pub(super) type ServedSnapshots = Cache<u64, Served>;
-
-/// A snapshot, and the age up to which it may be served.
-#[derive(Debug, Clone)]
-pub(super) struct Served {
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) max_age: Duration,
-}
+pub(super) type ServedSnapshots = Cache<u64, Arc<Snapshot>>;
 
 /// Creates an empty cache.
 pub(super) fn new_cache() -> ServedSnapshots {
@@ -25,19 +18,19 @@ pub(super) fn new_cache() -> ServedSnapshots {
 
 struct MaxAge;
 
-impl Expiry<u64, Served> for MaxAge {
-    fn expire_after_create(&self, _: &u64, served: &Served, _: Instant) -> Option<Duration> {
-        Some(served.max_age.saturating_sub(served.snapshot.age()))
+impl Expiry<u64, Arc<Snapshot>> for MaxAge {
+    fn expire_after_create(&self, _: &u64, new: &Arc<Snapshot>, _: Instant) -> Option<Duration> {
+        Some(new.max_age.saturating_sub(new.age()))
     }
 
     // By default an update keeps the deadline of the replaced value.
     fn expire_after_update(
         &self,
         chain_id: &u64,
-        served: &Served,
+        new: &Arc<Snapshot>,
         now: Instant,
         _: Option<Duration>,
     ) -> Option<Duration> {
-        self.expire_after_create(chain_id, served, now)
+        self.expire_after_create(chain_id, new, now)
     }
 }

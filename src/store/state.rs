@@ -79,7 +79,7 @@ impl ServableSnapshot {
             || block_age.is_some_and(|(age, max)| age > max);
         let stale_reason = if age > max_age || last_leap > Some(snapshot.received_at) {
             Some(StaleReason::OldData)
-        } else if block.was_old() || (has_stalled && block.is_behind()) {
+        } else if block.was_old || (has_stalled && block.is_behind) {
             Some(StaleReason::OldBlock)
         } else {
             has_stalled.then_some(StaleReason::StandingHead)

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing};
 use crate::observe::clock;
 
 fn config(more: &str) -> config::Chain {
@@ -19,7 +19,7 @@ pub(crate) fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publishe
 
 /// Creates a reply with one block, and its market.
 pub(crate) fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
-    let rewards = Some(Rewards::new(&[1]));
+    let rewards = Some([1, 0]);
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
     let history = FeeHistory::new(number, blocks, None).unwrap();
     let parameters = ChainParameters::from_pricing(pricing);

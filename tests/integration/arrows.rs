@@ -281,7 +281,7 @@ fn calls_that_only_linux_has_are_conditional() {
         ["procfs_core", "\"/proc/", "\"/sys/", "os::linux", "Boottime", "set_tcp_user_timeout"];
     let mut count = 0;
     for (path, text) in rust_files() {
-        // The module of this file is conditional.
+        // On other systems the files that it reads are absent.
         if path == "http/memory_limit/cgroup.rs" {
             continue;
         }

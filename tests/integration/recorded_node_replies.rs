@@ -50,7 +50,7 @@ fn outcome(result: &RawValue, pricing: &Pricing) -> String {
         "{kind} at {} over {}{}: base {}, medium {}, high {}",
         history.newest_block(),
         history.blocks().len(),
-        if history.next_base_fee().is_some() { "" } else { ", next unknown" },
+        if history.next_base_fee.is_some() { "" } else { ", next unknown" },
         suggestion.base_fee_per_gas,
         suggestion.tiers.medium.max_priority_fee_per_gas,
         suggestion.tiers.high.max_priority_fee_per_gas,

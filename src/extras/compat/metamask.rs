@@ -126,8 +126,8 @@ impl SuggestedGasFees {
         let base_fees = blocks.iter().map(|block| block.base_fee);
         let [lowest, highest] = [base_fees.clone().min(), base_fees.max()]
             .map(|base_fee| Gwei(base_fee.unwrap_or(next_base_fee)));
-        let column = content.chain.pricing.tier_columns().medium;
-        let rewards = |blocks: &[Block]| paid_rewards(blocks, column).collect::<Vec<_>>();
+        // The column of the medium tip.
+        let rewards = |blocks: &[Block]| paid_rewards(blocks, 0).collect::<Vec<_>>();
         let latest_rewards = rewards(newest(blocks, COMPARED_BLOCKS));
         Self {
             low: levels.low,

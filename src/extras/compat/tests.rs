@@ -7,8 +7,7 @@ use super::documents::Document;
 use super::*;
 use crate::config::{Chain, Config};
 use crate::fees::{
-    self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Rewards, SinglePrices, Tier,
-    Tiers,
+    self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, SinglePrices, Tier, Tiers,
 };
 use crate::store::{Accepted, ChainStore, StoredChain};
 
@@ -19,7 +18,7 @@ fn blocks(rewards: &[Option<u128>]) -> Vec<Block> {
     let block = |reward: &Option<u128>| Block {
         base_fee: GWEI,
         gas_used_ratio: Some(0.5),
-        rewards: reward.map(|gwei| Rewards::new(&[gwei * GWEI])),
+        rewards: reward.map(|gwei| [gwei * GWEI, 0]),
     };
     rewards.iter().map(block).collect()
 }
@@ -235,7 +234,7 @@ fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
     let block = |base_fee: u128, gas_used_ratio, reward: u128| Block {
         base_fee: base_fee * GWEI,
         gas_used_ratio: Some(gas_used_ratio),
-        rewards: Some(Rewards::new(&[reward * GWEI])),
+        rewards: Some([reward * GWEI, 0]),
     };
     let silent = Block { rewards: None, ..block(5, 0.5, 0) };
     let empty = block(100, 0.0, 90);
@@ -272,7 +271,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
         let block = |number: u64| Block {
             base_fee: GWEI,
             gas_used_ratio: Some(0.5),
-            rewards: Some(Rewards::new(&[(4 + u128::from(number % 2) * 6) * GWEI])),
+            rewards: Some([(4 + u128::from(number % 2) * 6) * GWEI, 0]),
         };
         let history =
             FeeHistory::new(newest - 19, (newest - 19..=newest).map(block).collect(), None);

@@ -83,7 +83,7 @@ impl FactsReader {
     /// Returns the gas of a transfer by an account that has a balance: the one that got the fees of a block.
     async fn transfer_gas(&self) -> Result<Option<u64>, ReadError> {
         let snapshot = self.chain.servable_snapshot().ok();
-        let header = snapshot.and_then(|current| current.snapshot.block.told_header());
+        let header = snapshot.and_then(|current| current.snapshot.block.told_header);
         // Without a sender, nodes take the zero address.
         let sender = header.and_then(|header| header.fee_recipient).unwrap_or_default();
         let transfer = json!({ "from": format!("{sender:#x}"), "to": RECIPIENT, "value": "0x1" });

@@ -192,14 +192,13 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::extras::cost::op_stack::{Attributes, Rule};
-    use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory};
 
     /// Returns the market of 20 equal blocks.
     fn market(base_fee: u128, tip: u128) -> Market {
         let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n";
         let pricing = Config::from_toml(text, &[]).unwrap().chains.remove(0).pricing;
-        let block =
-            Block { base_fee, gas_used_ratio: Some(0.5), rewards: Some(Rewards::new(&[tip])) };
+        let block = Block { base_fee, gas_used_ratio: Some(0.5), rewards: Some([tip, 0]) };
         let history = FeeHistory::new(100, vec![block; 20], Some(base_fee)).unwrap();
         fees::price(&history, &[], &pricing, &ChainParameters::from_pricing(&pricing)).unwrap()
     }

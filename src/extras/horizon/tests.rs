@@ -3,7 +3,7 @@ use std::num::NonZeroU64;
 use super::estimator::Cell;
 use super::*;
 use crate::config::{Chain, Config};
-use crate::fees::{self, Block, ChainParameters, FeeHistory, GRADED_PERCENTILES, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, GRADED_PERCENTILES};
 use crate::store::{Accepted, Publisher};
 
 const GWEI: u128 = 1_000_000_000;
@@ -20,7 +20,7 @@ fn chain(more: &str) -> Chain {
 fn block(number: u64, branch: u64) -> Block {
     let noise = (number * 7919 + branch * 104_729) % 997;
     let tip = u128::from(noise) * 1_000_000;
-    let rewards = Some(Rewards::new(&[tip, tip + GWEI]));
+    let rewards = Some([tip, tip + GWEI]);
     Block {
         base_fee: GWEI + u128::from(number % 50) * 10_000_000,
         gas_used_ratio: Some(if noise.is_multiple_of(40) { 0.0 } else { 0.5 }),
@@ -52,7 +52,10 @@ impl Model {
     /// The newest `count` blocks with these columns of their rewards.
     fn history(&self, count: usize, columns: &[usize]) -> FeeHistory {
         let blocks = self.blocks[self.blocks.len().saturating_sub(count)..].iter().map(|block| {
-            let rewards = Rewards::from_columns(columns.iter().map(|it| block.reward(*it)));
+            let rewards = block.rewards.map(|all| match *columns {
+                [one] => [all[one], 0],
+                _ => all,
+            });
             Block { rewards, ..*block }
         });
         let blocks: Vec<Block> = blocks.collect();
@@ -109,7 +112,7 @@ impl Model {
                     let block = self.blocks[usize::try_from(number).unwrap()];
                     let fees = cell.fees;
                     let room = fees.max_fee_per_gas.checked_sub(block.base_fee);
-                    let ask = block.rewards.and_then(|rewards| rewards.get(0));
+                    let ask = block.reward(0);
                     if block.gas_used_ratio == Some(0.0) || ask == Some(0) {
                         return None;
                     }

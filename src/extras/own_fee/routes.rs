@@ -71,7 +71,9 @@ pub(super) async fn get_inclusion(
 ) -> Result<Response, Problem> {
     let offered = offered_fee(query.max_fee_per_gas, query.max_priority_fee_per_gas)?;
     let (current, entries) = chain
-        .snapshot_with_asks(COMPARED_BLOCKS)
+        .read_together(|blocks| {
+            Ok((chain.servable_snapshot()?, blocks.newest_asks(COMPARED_BLOCKS)))
+        })
         .map_err(|reason| problems::unavailable(&chain, reason))?;
     let market = &current.snapshot.market;
     let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::redis_clock::{RedisClock, whole_micros};
 use crate::fees::plausibility::Doubt;
 use crate::fees::{
-    BaseFeeRule, BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards, Wei,
+    BaseFeeRule, BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, MAX_PERCENTILES, Wei,
 };
 use crate::observe::clock;
 use crate::poll::SharedFeeHistory;
@@ -95,7 +95,7 @@ impl RecordHead {
 
 /// Base fee, gas ratio, and the columns of the rewards.
 #[derive(Serialize, Deserialize)]
-struct RecordBlock(Wei, Option<f64>, Option<[Wei; Rewards::MAX_COLUMNS]>);
+struct RecordBlock(Wei, Option<f64>, Option<[Wei; MAX_PERCENTILES]>);
 
 /// Serialises the record. Its data seems older by up to a round trip, never younger.
 pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> String {
@@ -105,10 +105,10 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
         observed_us: clock.earliest_micros_at(observed_at),
         head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
         oldest_block: published.history.oldest_block(),
-        next_base_fee: published.history.next_base_fee().map(Wei),
+        next_base_fee: published.history.next_base_fee.map(Wei),
         blob_base_fees: published
             .history
-            .blob_base_fees()
+            .blob_base_fees
             .map(|fees| (Wei(fees.latest), Wei(fees.next))),
         head: RecordHead::new(published.head, observed_at),
         doubts: published.doubts.clone(),
@@ -157,23 +157,24 @@ pub(crate) fn parse(
 
 impl Record {
     fn history(&self) -> Option<FeeHistory> {
-        let found = history(self.oldest_block, &self.blocks, self.next_base_fee.map(|fee| fee.0));
-        let blob_base_fees = self
+        let mut found =
+            history(self.oldest_block, &self.blocks, self.next_base_fee.map(|fee| fee.0))?;
+        found.blob_base_fees = self
             .blob_base_fees
             .map(|(latest, next)| BlobBaseFees { latest: latest.0, next: next.0 });
-        Some(found?.with_blob_base_fees(blob_base_fees))
+        Some(found)
     }
 }
 
 impl RecordBlock {
     fn new(block: &Block) -> Self {
-        let rewards = block.rewards.map(|rewards| rewards.columns().map(Wei));
+        let rewards = block.rewards.map(|rewards| rewards.map(Wei));
         Self(Wei(block.base_fee), block.gas_used_ratio, rewards)
     }
 
     fn block(&self) -> Option<Block> {
         let Self(base_fee, gas_used_ratio, rewards) = *self;
-        let rewards = rewards.map(|columns| Rewards::new(&columns.map(|Wei(wei)| wei)));
+        let rewards = rewards.map(|columns| columns.map(|Wei(wei)| wei));
         let is_ratio = gas_used_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
         is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio, rewards })
     }

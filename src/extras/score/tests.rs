@@ -6,8 +6,7 @@ use super::*;
 use crate::config::Config;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, Block, ChainParameters, PricingType, RewardPercentiles, Rewards, Strategy, Tier, Tiers,
-    Wei,
+    self, Block, ChainParameters, PricingType, RewardPercentiles, Strategy, Tier, Tiers, Wei,
 };
 use crate::store::ChainStore;
 
@@ -20,8 +19,7 @@ struct Chain {
     blocks: Vec<Block>,
 }
 
-fn block(tips: Option<[u128; 2]>) -> Block {
-    let rewards = tips.map(|tips| Rewards::new(&tips));
+fn block(rewards: Option<[u128; 2]>) -> Block {
     Block { base_fee: 100, gas_used_ratio: Some(0.5), rewards }
 }
 
@@ -309,7 +307,7 @@ fn without_percentile_10_there_is_no_fair_price() {
     let mut chain = Chain::with_pricing(Pricing::default());
     chain.publish(20);
     // Percentile 60 alone.
-    chain.mine([Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) }]);
+    chain.mine([Block { rewards: Some([30, 0]), ..block(USUAL) }]);
     let score = chain.score();
     let TierScores { medium, high } = &score.tiers;
     assert_eq!(shares(&medium.outbid), [None, None, share(0, 1)]);
@@ -333,7 +331,7 @@ fn a_block_without_an_ask_is_not_judged() {
 
 #[test]
 fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
-    let rewards = Some(Rewards::new(&[10, 50]));
+    let rewards = Some([10, 50]);
     let blocks = vec![Block { rewards, ..block(None) }; 20];
     let decided = |strategy, percentiles: Option<f64>, floor| {
         let own = percentiles.map(|high| RewardPercentiles::new(10.0, Some(high)).unwrap());
@@ -371,7 +369,7 @@ fn calibration_has_wilsons_interval() {
         priority_fee_floor: 1,
         ..Pricing::default()
     };
-    let block = |p10| Block { rewards: Some(Rewards::new(&[p10, 30])), ..block(None) };
+    let block = |p10| Block { rewards: Some([p10, 30]), ..block(None) };
     let mut chain = Chain::with_pricing(pricing);
     chain.blocks = vec![block(10); 1000];
     chain.publish(200);
@@ -391,12 +389,12 @@ fn with_readings() -> Chain {
     let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
     let chain = Chain::with_pricing(pricing);
     let scorer = new_scorer(&pricing, NonZeroU64::new(10), Instant::now());
-    let block = Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) };
+    let block = Block { rewards: Some([30, 0]), ..block(USUAL) };
     Chain { scorer, blocks: vec![block; 1000], ..chain }
 }
 
 fn reading(oldest: u64, count: usize, base_fee: u128) -> FeeHistory {
-    let read = Block { base_fee, rewards: Some(Rewards::new(&[10, 30])), ..block(USUAL) };
+    let read = Block { base_fee, rewards: Some([10, 30]), ..block(USUAL) };
     FeeHistory::new(oldest, vec![read; count], None).unwrap()
 }
 

@@ -118,7 +118,7 @@ pub(super) async fn get_fee_trend(
     if let Some(newest) = read.newest {
         headers.insert(AGE, newest.age().as_secs().into());
         headers.insert(X_NEWEST_BLOCK, newest.newest_block.into());
-        write_last_modified(headers, newest.block.last_modified());
+        write_last_modified(headers, newest.block.last_modified);
     }
     Ok(response)
 }

@@ -118,7 +118,7 @@ impl Trends {
 /// Returns true if the header that the node told last differs from the clock by more than ten minutes: the clock is wrong,
 /// as on a machine that starts without the time, or the block is old. Its price at that time would replace others.
 fn contradicts_clock(snapshot: &Snapshot, block_time: Duration) -> bool {
-    let Some(header) = snapshot.block.told_header() else { return false };
+    let Some(header) = snapshot.block.told_header else { return false };
     let told = header.unix_seconds.saturating_add(clock::elapsed(header.read_at).as_secs());
     let allowed = MAX_CLOCK_DIFFERENCE.max(block_time.as_secs().saturating_mul(2));
     told.abs_diff(seconds_since_1970()) > allowed

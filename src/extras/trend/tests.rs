@@ -6,7 +6,7 @@ use super::bucket::UNKNOWN_RATIO;
 use super::fill::RefilledHours;
 use super::level::{Level, PriceLevel};
 use super::*;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing};
 
 const GWEI: u64 = 1_000_000_000;
 /// Start of an hour and of a day.
@@ -189,7 +189,7 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
     let block = |base_fee: &u64| Block {
         base_fee: (*base_fee).into(),
         gas_used_ratio: Some(0.5),
-        rewards: Some(Rewards::new(&[u128::from(GWEI) + u128::from(*base_fee)])),
+        rewards: Some([u128::from(GWEI) + u128::from(*base_fee), 0]),
     };
     let blocks: Vec<_> = base_fees.iter().map(block).collect();
     let oldest = newest + 1 - u64::try_from(base_fees.len()).unwrap();

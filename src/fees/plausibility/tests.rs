@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::fees::{BaseFeeRule, Rewards};
+use crate::fees::BaseFeeRule;
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -96,7 +96,7 @@ fn a_newest_reward_far_from_the_known_ones_is_noticed() {
         let block = |reward: &u128| Block {
             base_fee: 7,
             gas_used_ratio: None,
-            rewards: Some(Rewards::new(&[*reward * GWEI])),
+            rewards: Some([*reward * GWEI, 0]),
         };
         FeeHistory::new(oldest, rewards.iter().map(block).collect(), Some(7)).unwrap()
     };
@@ -171,12 +171,11 @@ fn old_blocks_above_the_highest_base_fee_are_implausible() {
 
 #[test]
 fn histories_agree_about_the_blocks_that_both_have() {
-    let pricing = Pricing::default();
     let with_rewards = |oldest, base_fees: &[u128], reward: u128| {
         let block = |base_fee: &u128| Block {
             base_fee: *base_fee,
             gas_used_ratio: None,
-            rewards: Some(Rewards::new(&[reward])),
+            rewards: Some([reward, 0]),
         };
         FeeHistory::new(oldest, base_fees.iter().map(block).collect(), None).unwrap()
     };
@@ -196,23 +195,19 @@ fn histories_agree_about_the_blocks_that_both_have() {
         // A node without rewards says nothing about them.
         (history(100, &[10, 12, 16]), Some(true)),
     ] {
-        assert_eq!(agree(&one, &other, &pricing), expected, "{other:?}");
-        assert_eq!(agree(&other, &one, &pricing), expected, "{other:?}");
+        assert_eq!(agree(&one, &other, [0, 0]), expected, "{other:?}");
+        assert_eq!(agree(&other, &one, [0, 0]), expected, "{other:?}");
     }
 }
 
 #[test]
 fn a_reading_that_cannot_be_right_is_implausible() {
     let pricing = Pricing { max_base_fee: 1000, max_priority_fee: 100, ..Pricing::default() };
-    let with_rewards = |base_fees: [u128; 3], rewards: &[u128]| {
-        let block = |base_fee| Block {
-            base_fee,
-            gas_used_ratio: None,
-            rewards: Rewards::from_columns(rewards.iter().copied().map(Some)),
-        };
+    let with_rewards = |base_fees: [u128; 3], rewards: [u128; 2]| {
+        let block = |base_fee| Block { base_fee, gas_used_ratio: None, rewards: Some(rewards) };
         FeeHistory::new(100, base_fees.map(block).to_vec(), None).unwrap()
     };
-    let (polled, elsewhere) = (with_rewards([10, 12, 16], &[20]), history(500, &[10, 10]));
+    let (polled, elsewhere) = (with_rewards([10, 12, 16], [20, 0]), history(500, &[10, 10]));
     for (known, base_fees, rewards, expected) in [
         (&polled, [10, 12, 16], [5, 20], true),
         (&polled, [10, 12, 20], [20, 20], true),
@@ -224,32 +219,34 @@ fn a_reading_that_cannot_be_right_is_implausible() {
         (&elsewhere, [10, 12, 1000], [5, 20], true),
         (&elsewhere, [10, 12, 1001], [5, 20], false),
     ] {
-        let reading = with_rewards(base_fees, &rewards);
+        let reading = with_rewards(base_fees, rewards);
         let found = reading_of_rule(&reading, known, &pricing);
         assert_eq!(found.is_some(), expected, "{reading:?}");
         assert!(found.is_none_or(|found| found == reading));
     }
     // The rows alone are left out: a higher reward at the lower percentile, and one above the maximum.
     for rewards in [[21, 20], [5, 101]] {
-        let found = reading_of_rule(&with_rewards([10, 12, 16], &rewards), &elsewhere, &pricing);
+        let found = reading_of_rule(&with_rewards([10, 12, 16], rewards), &elsewhere, &pricing);
         assert!(found.unwrap().blocks().iter().all(|block| block.rewards.is_none()), "{rewards:?}");
     }
     let most = u128::MAX;
     let wide = Pricing { max_priority_fee: most, max_base_fee: most, ..pricing };
-    let mut dear = with_rewards([10, 12, 16], &[5, 20]).blocks().to_vec();
-    dear.insert(0, Block { rewards: Some(Rewards::new(&[5, 20_001])), ..dear[0] });
+    let mut dear = with_rewards([10, 12, 16], [5, 20]).blocks().to_vec();
+    dear.insert(0, Block { rewards: Some([5, 20_001]), ..dear[0] });
     let dear = FeeHistory::new(99, dear, None).unwrap();
     let found = reading_of_rule(&dear, &polled, &wide).unwrap();
     let has_rewards: Vec<_> = found.blocks().iter().map(|block| block.rewards.is_some()).collect();
     assert_eq!(has_rewards, [false, true, true, true]);
     // An activation is no leap, and neither is what polls have accepted.
-    let with_fees = |base_fees: [u128; 3]| with_rewards(base_fees, &[5, 20]);
+    let with_fees = |base_fees: [u128; 3]| with_rewards(base_fees, [5, 20]);
     let accepts = |base_fees, known: &FeeHistory| {
         reading_of_rule(&with_fees(base_fees), known, &wide).is_some()
     };
     let wide_fees = [1_000_000, 90_000_000, 90_000_000];
-    assert!(!accepts(wide_fees, &with_rewards([1_000_000, 1_000_000, 1_000_000], &[20])));
-    assert!(accepts(wide_fees, &with_rewards(wide_fees, &[20])));
+    assert!(!accepts(wide_fees, &with_rewards([1_000_000, 1_000_000, 1_000_000], [20, 0])));
+    assert!(accepts(wide_fees, &with_rewards(wide_fees, [20, 0])));
+    let peak = [1_000_000, 90_000_000, 1_000_000];
+    assert!(!accepts(peak, &with_rewards([1_000_000; 3], [20, 0])));
     assert!(accepts([0, 90_000_000, 90_000_000], &elsewhere));
     // A node without rewards says nothing about them.
     assert!(reading_of_rule(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
@@ -261,7 +258,7 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         let block = |medium: &u128| Block {
             base_fee: 1,
             gas_used_ratio: None,
-            rewards: Some(Rewards::new(&[*medium])),
+            rewards: Some([*medium, 0]),
         };
         FeeHistory::new(1, rewards.iter().map(block).collect(), None).unwrap()
     };

@@ -1,4 +1,4 @@
-//! Memory limits of cgroups, of versions 1 and 2, where every system mounts them.
+//! Memory limits of cgroups, of versions 1 and 2, where every Linux system mounts them. Others have no such files.
 
 use std::path::{Path, PathBuf};
 

@@ -40,7 +40,7 @@ fn blocks_come_back_as_they_were_with_all_rewards() {
     let block = |base_fee, gas_used_ratio, rewards: Option<[u128; 2]>| Block {
         base_fee,
         gas_used_ratio,
-        rewards: rewards.map(|columns| Rewards::new(&columns)),
+        rewards,
     };
     let mut blocks = vec![block(7, Some(0.25), Some([1, 9])); 30];
     blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 2]))]);
@@ -51,7 +51,7 @@ fn blocks_come_back_as_they_were_with_all_rewards() {
     recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
     assert_eq!(recent.newest(20).blocks, blocks[12..]);
     let all = recent.newest(40).blocks;
-    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards[1].capacity()), (31, 31, 31));
+    assert_eq!((all.len(), recent.blocks.capacity()), (31, 31));
     assert_eq!(all, blocks[1..]);
 }
 
@@ -66,17 +66,17 @@ fn a_window_holds_the_newest_blocks() {
 
 /// Blocks with these base fees and a reward of 60 at percentile 60.
 fn polled(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
-    with_rewards(oldest_block, base_fees, &[60])
+    with_rewards(oldest_block, base_fees, [60, 0])
 }
 
-fn with_rewards(oldest_block: u64, base_fees: &[u128], rewards: &[u128]) -> FeeHistory {
-    let rewards = Rewards::from_columns(rewards.iter().copied().map(Some));
+fn with_rewards(oldest_block: u64, base_fees: &[u128], rewards: Rewards) -> FeeHistory {
+    let rewards = Some(rewards);
     let block = |&base_fee| Block { base_fee, gas_used_ratio: Some(0.5), rewards };
     FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), Some(9)).unwrap()
 }
 
 fn reading(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
-    with_rewards(oldest_block, base_fees, &[10, 60])
+    with_rewards(oldest_block, base_fees, [10, 60])
 }
 
 /// Blocks of a chain whose polls request percentile 60.
@@ -116,7 +116,7 @@ fn what_a_poll_said_of_a_block_goes_before_what_a_reading_says() {
     let blocks =
         [rewards, None].map(|rewards| Block { base_fee: 1, gas_used_ratio: Some(0.5), rewards });
     recent.extend(&FeeHistory::new(10, blocks.to_vec(), None).unwrap());
-    recent.add_reading(&with_rewards(10, &[1; 2], &[10, 61]));
+    recent.add_reading(&with_rewards(10, &[1; 2], [10, 61]));
     let rewards_at = |percentile| {
         let history = recent.history(11, 2, percentile).unwrap();
         history.blocks().iter().map(|block| block.reward(0)).collect::<Vec<_>>()
@@ -140,7 +140,7 @@ fn a_reading_stays_with_its_block_and_leaves_with_it() {
     // A reorganisation replaces block 12, and a full ring forgets block 10.
     recent.extend(&polled(11, &[2, 30, 4, 5]));
     assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), Some(3)));
-    assert_eq!((recent.newest(9).blocks.len(), recent.rewards[0].capacity()), (4, 4));
+    assert_eq!((recent.newest(9).blocks.len(), recent.blocks.capacity()), (4, 4));
     // A gap forgets all.
     recent.extend(&polled(20, &[1]));
     assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), Some(99)));
@@ -150,16 +150,16 @@ fn a_reading_stays_with_its_block_and_leaves_with_it() {
 fn a_reading_of_another_branch_changes_nothing() {
     let mut recent = with_readings(8);
     recent.extend(&polled(10, &[1, 2, 3]));
-    let revision = recent.revision();
-    let other = with_rewards(7, &[7, 8, 9, 11, 12, 13], &[10, 60]);
+    let revision = recent.revision;
+    let other = with_rewards(7, &[7, 8, 9, 11, 12, 13], [10, 60]);
     assert_eq!(recent.add_reading(&other), 0);
-    assert_eq!(recent.add_reading(&with_rewards(10, &[1, 2, 3], &[])), 3, "rewards of 0");
+    assert_eq!(recent.add_reading(&with_rewards(10, &[1, 2, 3], [0, 0])), 3, "rewards of 0");
     let fuller = Block { gas_used_ratio: Some(0.6), ..other.blocks()[0] };
     let fuller = FeeHistory::new(12, vec![Block { base_fee: 3, ..fuller }], None).unwrap();
     assert_eq!(recent.add_reading(&fuller), 0);
     let without = with_readings(8).add_reading(&other);
     assert_eq!((without, recent.newest(9).blocks.len()), (0, 3));
-    assert_eq!(recent.revision(), revision + 1);
+    assert_eq!(recent.revision, revision + 1);
     let mut off = RecentBlocks::new(8, &Pricing::default(), None);
     off.extend(&polled(10, &[1, 2, 3]));
     assert_eq!(off.add_reading(&reading(10, &[1, 2, 3])), 0);
@@ -200,7 +200,7 @@ fn polls_that_have_all_rewards_leave_only_older_blocks_to_be_read() {
 fn blocks_without_an_ask_are_left_out_of_the_newest_asks() {
     let rows = [(0.5, 10), (0.0, 10), (0.5, 0), (0.5, 11)];
     let block = |(ratio, tip)| {
-        let rewards = Some(Rewards::new(&[tip, 60]));
+        let rewards = Some([tip, 60]);
         Block { base_fee: 1, gas_used_ratio: Some(ratio), rewards }
     };
     let blocks: Vec<Block> = rows.into_iter().map(block).collect();

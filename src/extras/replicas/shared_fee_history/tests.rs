@@ -6,12 +6,12 @@ fn history() -> FeeHistory {
     let block = |base_fee, gas_used_ratio, rewards| Block { base_fee, gas_used_ratio, rewards };
     let blocks = vec![
         block(0, None, None),
-        block(u128::MAX, Some(0.1 + 0.2), Some(Rewards::new(&[1]))),
-        block(7, Some(1.0), Some(Rewards::new(&[0, u128::MAX]))),
+        block(u128::MAX, Some(0.1 + 0.2), Some([1, 0])),
+        block(7, Some(1.0), Some([0, u128::MAX])),
     ];
-    FeeHistory::new(98, blocks, Some(12))
-        .unwrap()
-        .with_blob_base_fees(Some(BlobBaseFees { latest: 4, next: 5 }))
+    let mut history = FeeHistory::new(98, blocks, Some(12)).unwrap();
+    history.blob_base_fees = Some(BlobBaseFees { latest: 4, next: 5 });
+    history
 }
 
 fn seconds_before(now: Instant, seconds: u64) -> Instant {

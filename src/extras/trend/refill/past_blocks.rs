@@ -77,8 +77,8 @@ impl HistoryRefill {
                 0 => FIRST_BLOCK,
                 oldest => oldest.saturating_add(u64::try_from(overlap).unwrap_or(u64::MAX)),
             };
-            let base_fee = history.base_fee(number).filter(|_| number < above.number);
-            let Some(base_fee) = base_fee else { return Ok(None) };
+            let block = history.block(number).filter(|_| number < above.number);
+            let Some(base_fee) = block.map(|block| block.base_fee) else { return Ok(None) };
             let Some((upstream, time)) = self.time(number).await? else { return Ok(None) };
             if time <= above.time {
                 return Ok(Some((history, DatedBlock { number, base_fee, time })));
