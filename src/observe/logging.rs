@@ -3,12 +3,14 @@
 //! A thread writes them from a bounded queue. If the output blocks and the queue is full, lines are dropped and
 //! counted: a full pipe does not block the service.
 
-use std::io::{BufWriter, Write};
-use std::sync::OnceLock;
+use std::convert::Infallible;
+use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use std::{iter, thread};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use tracing::level_filters::LevelFilter;
-use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, fmt};
@@ -20,17 +22,24 @@ use crate::config::{Log, LogFormat};
 /// Capacity of the queue in lines: about 2 MiB, and at most 8 MiB if every path has the maximum length.
 const MAX_QUEUED_LINES: usize = 8 * 1024;
 
-/// Lines dropped because the queue was full.
-static QUEUE_OVERFLOWS: OnceLock<ErrorCounter> = OnceLock::new();
-/// Lines dropped because a write failed.
-static WRITE_FAILURES: AtomicU64 = AtomicU64::new(0);
+/// Most lines of one write.
+const MAX_LINES_AT_ONCE: usize = 64;
 
-/// Flushes pending lines when dropped, for about a second if the output blocks.
+/// Lines dropped because the queue was full or a write failed.
+static DROPPED_LINES: AtomicU64 = AtomicU64::new(0);
+
+/// Waits until all lines are written when dropped, for a second at most.
 #[derive(Debug)]
 #[must_use]
 pub struct LogGuard {
-    _writer: WorkerGuard,
+    queue: Queue,
+    /// Closed when the last line was written.
+    written: Receiver<Infallible>,
 }
+
+/// Where lines wait for the thread that writes them. `None` ends it.
+#[derive(Debug, Clone)]
+struct Queue(Sender<Option<Vec<u8>>>);
 
 /// Sets up logging for the process until the returned guard is dropped, and the export of spans by `spans`. Call it
 /// once, before anything is logged.
@@ -45,14 +54,15 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
     let filter = filter.with_target("hyper_util", LevelFilter::INFO);
     // Exported spans are not for log lines; without an exporter they cost nothing.
     let filter = filter.with_target(traces::TARGET, LevelFilter::OFF);
-    let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_QUEUED_LINES);
-    // The buffer combines lines that arrive together into one write.
-    let (writer, guard) = builder.finish(CountingWriter::new(BufWriter::new(std::io::stderr())));
-    QUEUE_OVERFLOWS.get_or_init(|| writer.error_counter());
-    let lines = fmt::layer().with_writer(writer);
+    let (sender, queued) = bounded(MAX_QUEUED_LINES);
+    let (end, written) = bounded(0);
+    thread::spawn(move || write_lines(&queued, end));
+    let guard = LogGuard { queue: Queue(sender), written };
+    let queue = guard.queue.clone();
+    let lines = fmt::layer().with_writer(move || queue.clone());
     let lines = match config.format {
         LogFormat::Text => {
-            let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            let is_terminal = std::io::IsTerminal::is_terminal(&stderr());
             lines.with_ansi(is_terminal).boxed()
         }
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
@@ -61,42 +71,48 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
     let mut layers = vec![lines.with_filter(filter).boxed()];
     layers.extend(spans);
     tracing_subscriber::registry().with(layers).try_init()?;
-    Ok(LogGuard { _writer: guard })
+    Ok(guard)
 }
 
 /// Returns the number of log lines that this process has dropped.
 pub(crate) fn dropped_lines() -> u64 {
-    let count = QUEUE_OVERFLOWS.get().map_or(0, ErrorCounter::dropped_lines);
-    u64::try_from(count).unwrap_or(u64::MAX).saturating_add(WRITE_FAILURES.load(Ordering::Relaxed))
+    DROPPED_LINES.load(Ordering::Relaxed)
 }
 
-/// Writer that counts lines that cannot be written, because the reader has gone or the disk is full.
-struct CountingWriter<W> {
-    inner: W,
-    /// Lines since the last flush.
-    pending: u64,
-}
-
-impl<W> CountingWriter<W> {
-    fn new(inner: W) -> Self {
-        Self { inner, pending: 0 }
+/// Writes lines until `None`. Those that arrive together are one write.
+fn write_lines(queued: &Receiver<Option<Vec<u8>>>, _end: Sender<Infallible>) {
+    let mut is_last = false;
+    while !is_last && let Ok(first) = queued.recv() {
+        let lines: Vec<_> =
+            iter::once(first).chain(queued.try_iter().take(MAX_LINES_AT_ONCE - 1)).collect();
+        is_last = lines.contains(&None);
+        let lines: Vec<_> = lines.into_iter().flatten().collect();
+        if stderr().write_all(&lines.concat()).is_err() {
+            let count = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+            DROPPED_LINES.fetch_add(count, Ordering::Relaxed);
+        }
     }
 }
 
-impl<W: Write> Write for CountingWriter<W> {
+impl Write for Queue {
     // Each write is one line.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.inner.write_all(line).inspect_err(|_| {
-            WRITE_FAILURES.fetch_add(1, Ordering::Relaxed);
-        })?;
-        self.pending = self.pending.saturating_add(1);
+        if self.0.try_send(Some(line.to_vec())).is_err() {
+            DROPPED_LINES.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        self.inner.flush().inspect_err(|_| {
-            WRITE_FAILURES.fetch_add(pending, Ordering::Relaxed);
-        })
+        Ok(())
+    }
+}
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        if self.queue.0.send_deadline(None, deadline).is_ok() {
+            let _ended = self.written.recv_deadline(deadline);
+        }
     }
 }

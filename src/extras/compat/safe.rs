@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::chain_route::{ChainIdParam, ChainIdPath};
 use super::documents::{Document, Documents, json};
