@@ -231,8 +231,10 @@ fn limits(config: &Config, memory: MemoryShares) -> Limits {
 /// Raises the limit of open files as far as the system allows, and returns it.
 fn open_file_limit() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let limit = if raised.is_ok() { maximum } else { current };
+    // macOS names no maximum, but refuses more than this, its `OPEN_MAX`.
+    let wanted = maximum.or(current.max(Some(10_240)));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum });
+    let limit = if raised.is_ok() { wanted } else { current };
     limit.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
 }
 

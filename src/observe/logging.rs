@@ -6,8 +6,8 @@
 use std::convert::Infallible;
 use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{iter, thread};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tracing::level_filters::LevelFilter;
@@ -21,9 +21,6 @@ use crate::config::{Log, LogFormat};
 
 /// Capacity of the queue in lines: about 2 MiB, and at most 8 MiB if every path has the maximum length.
 const MAX_QUEUED_LINES: usize = 8 * 1024;
-
-/// Most lines of one write.
-const MAX_LINES_AT_ONCE: usize = 64;
 
 /// Lines dropped because the queue was full or a write failed.
 static DROPPED_LINES: AtomicU64 = AtomicU64::new(0);
@@ -79,17 +76,11 @@ pub(crate) fn dropped_lines() -> u64 {
     DROPPED_LINES.load(Ordering::Relaxed)
 }
 
-/// Writes lines until `None`. Those that arrive together are one write.
+/// Writes lines until `None`.
 fn write_lines(queued: &Receiver<Option<Vec<u8>>>, _end: Sender<Infallible>) {
-    let mut is_last = false;
-    while !is_last && let Ok(first) = queued.recv() {
-        let lines: Vec<_> =
-            iter::once(first).chain(queued.try_iter().take(MAX_LINES_AT_ONCE - 1)).collect();
-        is_last = lines.contains(&None);
-        let lines: Vec<_> = lines.into_iter().flatten().collect();
-        if stderr().write_all(&lines.concat()).is_err() {
-            let count = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-            DROPPED_LINES.fetch_add(count, Ordering::Relaxed);
+    while let Ok(Some(line)) = queued.recv() {
+        if stderr().write_all(&line).is_err() {
+            DROPPED_LINES.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
