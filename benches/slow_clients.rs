@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -84,7 +85,8 @@ async fn main() -> ExitCode {
 
 /// Returns true if all results are within the limits.
 async fn run(address: SocketAddr) -> io::Result<bool> {
-    rlimit::increase_nofile_limit(u64::MAX)?;
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     let before = GoodRequests::measure(address);
     sleep(BEFORE).await;
     let before = before.finish().await?;

@@ -31,11 +31,11 @@ use axum::http::StatusCode;
 use axum::routing::{any, get};
 use tower_http::timeout::TimeoutLayer;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub use crate::http::app::App;
 pub use health::ReadinessState;
 
+use self::routes::routes;
 use crate::config::{Config, Server};
 use crate::http::app::{PublicParts, timeout_or_never};
 use crate::http::cors::Cors;

@@ -306,11 +306,11 @@ impl Signals {
 /// Returns true if the process ignores SIGHUP. Only Linux says so without unsafe code.
 #[cfg(target_os = "linux")]
 fn is_hangup_ignored() -> bool {
-    use procfs_core::FromRead as _;
-
-    let status = procfs_core::process::Status::from_file("/proc/self/status");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // Bit 0 is signal 1, which is SIGHUP.
-    status.is_ok_and(|status| status.sigign & 1 == 1)
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
 
 #[cfg(not(target_os = "linux"))]

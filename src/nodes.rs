@@ -29,7 +29,6 @@ pub(crate) mod stateless_node_client;
 pub(crate) mod upstream_node;
 
 use std::collections::HashMap;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -122,12 +121,8 @@ impl JsonRpcClient {
                 builder.pool_idle_timeout(Self::POOL_IDLE_TIMEOUT).pool_max_idle_per_host(max_idle)
             })
         };
-        // Each client reads the system's certificates. In parallel the first poll waits only once.
-        let (poll_http, read_http) = std::thread::scope(|scope| {
-            let reads = scope.spawn(build_client);
-            (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        });
-        let (poll_http, read_http) = (NodeClient::Http(poll_http?), NodeClient::Http(read_http?));
+        let (poll_http, read_http) = (build_client()?, build_client()?);
+        let (poll_http, read_http) = (NodeClient::Http(poll_http), NodeClient::Http(read_http));
         Ok(Self::with_clients(config, poll_http, read_http))
     }
 

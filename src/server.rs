@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -191,13 +192,7 @@ fn limits(config: &Config, memory: MemoryShares) -> Limits {
         }
         _ => {}
     }
-    let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
-        Err(error) => {
-            tracing::warn!(%error, "cannot read the open-file limit");
-            return limits;
-        }
-    };
+    let open_files = open_file_limit();
     let available = open_files.saturating_sub(reserved_files).max(open_files / 4).max(1);
     if limits.max_connections > available {
         tracing::warn!(
@@ -209,6 +204,16 @@ fn limits(config: &Config, memory: MemoryShares) -> Limits {
         limits.max_connections = available;
     }
     limits
+}
+
+/// Raises the limit of open files as far as the system allows, and returns it.
+fn open_file_limit() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // macOS names no maximum, but refuses more than this, its `OPEN_MAX`.
+    let wanted = maximum.or(current.max(Some(10_240)));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum });
+    let limit = if raised.is_ok() { wanted } else { current };
+    limit.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
 }
 
 /// Returns the OpenAPI document of the public listener's routes.

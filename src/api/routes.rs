@@ -7,10 +7,39 @@ use axum::http::{HeaderName, Uri};
 use axum::routing::any;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
+#[cfg(test)]
+pub(crate) use utoipa_axum::routes;
 
 use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
+
+/// The routes of handlers, as `utoipa_axum::routes!`. Only the test that writes the document needs descriptions, which would
+/// be a tenth of the program.
+#[cfg(not(test))]
+macro_rules! light_routes {
+    ($($handler:path),+) => {{
+        use utoipa_axum::PathItemExt as _;
+        let mut paths = utoipa::openapi::path::Paths::new();
+        let router = axum::routing::MethodRouter::new();
+        $(let (path, methods) = utoipa_axum::paste! {(
+            utoipa_axum::routes!(@path [path()] of $handler),
+            utoipa_axum::routes!(@path [methods()] of $handler),
+        )};
+        paths.paths.insert(path, utoipa::openapi::PathItem::default());
+        let add = |router: axum::routing::MethodRouter<_>, method: &utoipa::openapi::HttpMethod| router.on(method.to_method_filter(), $handler);
+        let router = methods.iter().fold(router, add);)+
+        (Vec::new(), paths, router)
+    }};
+}
+#[cfg(not(test))]
+pub(crate) use light_routes as routes;
+
+/// Returns a router without routes, whose description, in tests, has these schemas.
+pub(crate) fn with_schemas<D: OpenApi, S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S> {
+    if cfg!(test) { OpenApiRouter::with_openapi(D::openapi()) } else { OpenApiRouter::new() }
+}
 
 /// Returns the problem that says what an unknown path may mean, if it looks familiar.
 pub(crate) type Hint = fn(&Uri) -> Option<Problem>;

@@ -34,6 +34,12 @@ pub(super) fn parse(text: &str, name: &str) -> Result<ValueTree, ConfigError> {
     Ok(read_table(text, document.as_table(), Origin::BuiltIn))
 }
 
+/// Returns the value that the text of a variable is in TOML, if it is one.
+pub(super) fn parse_value(text: &str) -> Option<figment::value::Value> {
+    let value = text.parse().ok()?;
+    Some(read_value(text, &value, Origin::BuiltIn).to_value())
+}
+
 /// Returns the table that is defined at this line and at one above, and the number of that line.
 fn first_header(text: &str, line: usize) -> Option<(String, usize)> {
     let header = |line: &str| {

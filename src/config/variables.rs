@@ -9,6 +9,7 @@ use super::error::ConfigError;
 use super::keys::{CHAINS, KnownKeys, PREFIX, variable_key, variable_name};
 use super::layers::URL_VARIABLE;
 use super::nearest::nearest;
+use super::toml_text;
 use super::value_tree::{Origin, ValueTree};
 
 /// Variable that names the file if no argument does. A container's health check then reads the same file.
@@ -60,19 +61,24 @@ fn parse(path: &[String], text: &str, known: &KnownKeys) -> Value {
         return text.trim_matches('"').into();
     }
     let is_list = known.is_among(path, |table| table.lists);
-    match text.trim_start().chars().next() {
-        Some('{') if is_list => vec![parse_toml(text)].into(),
-        Some('[') => parse_toml(text),
-        _ if is_list => {
-            let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
+    let text = text.trim();
+    let elements = match text.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']'),
+        None => Some(text),
+    };
+    match (parse_toml(text), elements) {
+        (array @ Value::Array(..), _) => array,
+        (table @ Value::Dict(..), _) if is_list => vec![table].into(),
+        (_, Some(elements)) if is_list => {
+            let elements = elements.split(',').map(str::trim).filter(|element| !element.is_empty());
             elements.map(parse_toml).collect::<Vec<_>>().into()
         }
-        _ => parse_toml(text),
+        (value, _) => value,
     }
 }
 
 fn parse_toml(text: &str) -> Value {
-    text.parse().unwrap_or_else(|never| match never {})
+    toml_text::parse_value(text).unwrap_or_else(|| text.into())
 }
 
 /// Returns a sentence if the variable names a section, or differs from one of ours only by its underscores, or nearly so.

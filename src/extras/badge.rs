@@ -9,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::snapshot_response;
+use crate::api::routes::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::fees::gwei::rounded_price;
 use crate::http::query::ValidQuery;

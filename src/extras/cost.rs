@@ -23,9 +23,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::api::routes::{routes, with_schemas};
 use crate::assembly::{Assembly, Extra};
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
@@ -94,7 +93,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.on_scrape(move |_| metrics.update(&of_gauges));
     let of_market = state.clone();
     assembly.routes.market_members.add(move |chain, _| MarketMembers::new(chain, &of_market));
-    let routes = OpenApiRouter::with_openapi(Schemas::openapi())
+    let routes = with_schemas::<Schemas, _>()
         .routes(routes!(routes::get_cost, routes::post_cost))
         .routes(routes!(cheapest::list_cheapest));
     assembly.routes.timed.push(routes.with_state(state));

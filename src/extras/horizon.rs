@@ -12,10 +12,9 @@ use axum::extract::FromRef;
 use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::{OpenApi, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::render_cache::{RenderCache, ServedState};
+use crate::api::routes::{routes, with_schemas};
 use crate::assembly::{Assembly, Extra, NextBlockFees};
 use crate::extras::quotes::{KeptCount, Question, QuoteRecord};
 use crate::fees::{ChainParameters, FeeHistory, Market, Pricing, Tier};
@@ -47,7 +46,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         let fees_ready = of_market.chains.get(chain).lock().matrix.is_some();
         MarketMembers { fees_ready }
     });
-    let routes = OpenApiRouter::with_openapi(Schemas::openapi());
+    let routes = with_schemas::<Schemas, _>();
     let routes = routes.routes(routes!(routes::get_fees));
     assembly.routes.timed.push(routes.with_state(records));
     Ok(())

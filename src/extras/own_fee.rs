@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::routes::MarketMembers;
+use crate::api::routes::routes;
 use crate::api::stream::SuggestionStreams;
 use crate::assembly::{Assembly, DayPrices, Extra};
 use crate::store::{ChainStore, PerChain};

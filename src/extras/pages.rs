@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::api::routes::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::config::Chain;
 use crate::extras::static_files::{StaticFile, page_response, serve_files};

@@ -11,6 +11,7 @@
 //! Everything is bounded: concurrent calls per chain, bytes of requests and responses, bytes in the cache. Reads use
 //! the nodes of the poller, but a failed read changes nothing for polls, because a client can make reads fail.
 
+pub(crate) mod abi;
 mod attempt_error;
 mod cache;
 mod chain_keys;

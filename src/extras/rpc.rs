@@ -18,10 +18,9 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 use utoipa::OpenApi;
 use utoipa::openapi::RefOr;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
+use crate::api::routes::{routes, with_schemas};
 use crate::assembly::{Assembly, Extra};
 use crate::extras::reads::{Caller, ChainReads, NodeResponse, Reads};
 use crate::http::chunked_body::Charged;
@@ -51,7 +50,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let is_on = state.reads.chains().iter().any(|chain| chain.keys.json_rpc);
     // ethers does not follow a redirect, so a slash at the end is the same route.
     let with_slash = Router::new().route(PATH_WITH_SLASH, post(call_rpc)).with_state(state.clone());
-    let mut route = OpenApiRouter::with_openapi(Schemas::openapi()).routes(routes!(call_rpc));
+    let mut route = with_schemas::<Schemas, _>().routes(routes!(call_rpc));
     for item in route.get_openapi_mut().paths.paths.values_mut() {
         if let Some(RefOr::T(body)) = item.post.as_mut().and_then(|post| post.request_body.as_mut())
         {

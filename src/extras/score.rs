@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::api::routes::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Strategy};
 use crate::store::StoredChain;

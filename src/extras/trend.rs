@@ -29,9 +29,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::api::routes::{routes, with_schemas};
 use crate::assembly::{Assembly, Extra, SharedStates, Task};
 use crate::extras::reads::ReadNodes;
 use crate::store::since_1970;
@@ -94,7 +93,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     }));
     let of_market = trends.clone();
     assembly.routes.market_members.add(move |chain, current| of_market.level(chain, current));
-    let routes = OpenApiRouter::with_openapi(Schemas::openapi());
+    let routes = with_schemas::<Schemas, _>();
     let routes = routes.routes(routes!(routes::get_fee_trend)).with_state(trends.clone());
     assembly.routes.timed.push(routes);
     if history.days == MAX_DAYS {

@@ -20,8 +20,8 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::api::routes::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::extras::proxy;
 use crate::extras::proxy::proxy_metrics::RequestMetrics;

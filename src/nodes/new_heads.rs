@@ -8,19 +8,21 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt, StreamExt};
 use prometheus_client::metrics::gauge::Gauge;
 use reqwest::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use reqwest::{StatusCode, Upgraded};
+use ring::digest;
+use ring::rand::{Random, SystemRandom};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::client::generate_key;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
@@ -225,7 +227,8 @@ impl NewHeadsSubscription {
         &self,
         url: &NodeUrl<WebSocketScheme>,
     ) -> Result<WebSocketStream<Upgraded>, SubscriptionError> {
-        let key = generate_key();
+        let nonce = ring::rand::generate(&SystemRandom::new());
+        let key = STANDARD.encode(nonce.map_or([0; 16], Random::expose));
         let request = self
             .http
             .get(url.url().upgrade_url())
@@ -240,9 +243,7 @@ impl NewHeadsSubscription {
             return Err(SubscriptionError::NotUpgraded(response.status().as_u16()));
         }
         let accept = response.headers().get(SEC_WEBSOCKET_ACCEPT);
-        if accept
-            .is_none_or(|accept| accept.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes())
-        {
+        if accept.is_none_or(|accept| accept != accepted(&key).as_str()) {
             return Err(SubscriptionError::HandshakeMismatch);
         }
         let stream = response.upgrade().await.map_err(http)?;
@@ -271,6 +272,12 @@ impl NewHeadsSubscription {
             );
         }
     }
+}
+
+/// Returns what a WebSocket server says to this key (RFC 6455, section 1.3).
+fn accepted(key: &str) -> String {
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
 /// Waits for the subscription id, as the node writes it.

@@ -10,7 +10,6 @@ use futures_util::future::select_ok;
 use reqwest::header::HeaderMap;
 use reqwest::{ClientBuilder, Response, Url};
 use serde::Serialize;
-use tokio::sync::OnceCell;
 use tower::Service;
 use tower::layer::layer_fn;
 
@@ -26,10 +25,8 @@ tokio::task_local! {
 #[derive(Debug, Clone)]
 pub(super) struct PooledClient {
     http: reqwest::Client,
-    upstream: Arc<Upstream>,
-    /// Client that keeps no connection. Created when it is first needed, because each client reads the certificates of
-    /// the system.
-    fresh: Arc<OnceCell<reqwest::Client>>,
+    /// Client that keeps no connection.
+    fresh: reqwest::Client,
 }
 
 /// How a request that changes nothing is sent once more.
@@ -62,7 +59,7 @@ impl PooledClient {
     ) -> Result<Self, reqwest::Error> {
         let layer = layer_fn(MarkingConnector);
         let http = set_pool(http_client::builder(upstream)?).connector_layer(layer).build()?;
-        Ok(Self { http, upstream: Arc::new(upstream.clone()), fresh: Arc::default() })
+        Ok(Self { http, fresh: http_client::builder(upstream)?.pool_max_idle_per_host(0).build()? })
     }
 
     /// Posts a body as JSON, with `headers` besides the usual ones. If it went over a kept connection that ended without a
@@ -84,7 +81,7 @@ impl PooledClient {
         let request =
             |http: &reqwest::Client| http.post(url.clone()).headers(headers.clone()).json(body);
         let Some(repeat) = repeat else {
-            return request(self.fresh().await.unwrap_or(&self.http)).send().await;
+            return request(&self.fresh).send().await;
         };
         let is_new = Arc::new(AtomicBool::new(false));
         let mut kept = IS_NEW.scope(Arc::clone(&is_new), request(&self.http).send()).boxed();
@@ -95,10 +92,9 @@ impl PooledClient {
             Ok(Err(_)) => is_new.load(Ordering::Relaxed),
             Err(_) => is_new.load(Ordering::Relaxed) || was_slow,
         };
-        let fresh = if is_final || !(repeat.try_take)() { None } else { self.fresh().await };
         // A router that forgets connections may take the new one for that which it has just reset, once.
-        let fresh = fresh.map(|fresh| {
-            let first = request(fresh);
+        let fresh = (!is_final && (repeat.try_take)()).then(|| {
+            let first = request(&self.fresh);
             let second = first.try_clone();
             async move {
                 match (first.send().await, second) {
@@ -121,14 +117,6 @@ impl PooledClient {
             (Ok(Err(_)), Some(fresh)) => fresh.await,
             (Ok(outcome), _) => outcome,
         }
-    }
-
-    async fn fresh(&self) -> Option<&reqwest::Client> {
-        let upstream = Arc::clone(&self.upstream);
-        let create =
-            move || http_client::builder(&upstream).ok()?.pool_max_idle_per_host(0).build().ok();
-        let created = async || tokio::task::spawn_blocking(create).await.ok().flatten().ok_or(());
-        self.fresh.get_or_try_init(created).await.ok()
     }
 }
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use alloy_primitives::hex;
-use hmac::{Hmac, KeyInit, Mac};
+use ring::hmac;
 use serde_json::json;
-use sha2::Sha256;
 
 use crate::history_rows::Directory;
 use crate::mock_node::{MockNode, Reply};
@@ -76,9 +75,8 @@ async fn a_webhook_tells_of_each_crossing_and_its_end() {
     assert_eq!((first.json(), first.uri.as_str()), (expected, "/hook?chat_id=7"));
     assert!(humantime::parse_rfc3339(first.json()["observed_at"].as_str().unwrap()).is_ok());
     assert_eq!(first.headers["content-type"], "application/json");
-    let mut mac = Hmac::<Sha256>::new_from_slice(b"c4n4ry-key").unwrap();
-    mac.update(&first.body);
-    let signature = format!("sha256={}", hex::encode(mac.finalize().into_bytes()));
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"c4n4ry-key");
+    let signature = format!("sha256={}", hex::encode(hmac::sign(&key, &first.body)));
     assert_eq!(first.headers["x-signature-256"], signature);
     let delivered = "gas_suggestion_webhooks_total{chain=\"a\",outcome=\"delivered\"}";
     assert_eq!(service.count(delivered).await, 2);

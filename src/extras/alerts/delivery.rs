@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use alloy_primitives::hex;
 use enum_map::EnumMap;
-use hmac::{Hmac, KeyInit, Mac};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, StatusCode};
-use sha2::Sha256;
+use ring::hmac;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -118,8 +117,6 @@ impl Delivery {
 
 /// Signs a body by HMAC-SHA256.
 fn sign(secret: &Secret, body: &[u8]) -> String {
-    let key = secret.expose().as_bytes();
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key has any length");
-    mac.update(body);
-    format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
+    format!("sha256={}", hex::encode(hmac::sign(&key, body)))
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use alloy_primitives::hex;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
 use super::secret_file::FromFile;
@@ -14,6 +13,7 @@ use crate::config::secret::Secret;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, SectionKind, TableKeys, UpstreamUrl};
 use crate::fees::amount::parse_amount;
+use crate::store::etag;
 
 /// All alerts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ impl Alert {
 
     /// Returns a name of the alert that calls `url`, which is the same in all replicas, and does not tell the URL.
     pub(super) fn fingerprint(&self, url: &UpstreamUrl) -> String {
-        let url = Sha256::digest(url.expose().as_str());
+        let url = etag::sha256(url.expose().as_str().as_bytes());
         let url = hex::encode(url.get(..12).unwrap_or_default());
         format!("{}:{url}", self.name())
     }

@@ -5,7 +5,6 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
@@ -14,6 +13,7 @@ use super::lenient_query::LenientQuery;
 use super::{Format, TAG};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
+use crate::api::routes::routes;
 use crate::config::Chain;
 use crate::fees::{SinglePrices, Tier};
 use crate::http::client_limits::ClientHandle;

@@ -7,7 +7,6 @@ use axum::routing::get;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
@@ -15,6 +14,7 @@ use super::gwei::Gwei;
 use super::lenient_query::LenientQuery;
 use super::openapi::{EtherscanAction, EtherscanModule};
 use super::{Format, TAG};
+use crate::api::routes::routes;
 use crate::fees::Tiers;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 

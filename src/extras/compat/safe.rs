@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::chain_route::{ChainIdParam, ChainIdPath};
 use super::documents::{Document, Documents, json};
 use super::etherscan::{ErrorBody, GasOracle, etherscan_error};
 use super::{Format, TAG};
+use crate::api::routes::routes;
 
 /// The high tier for Safe.
 pub(crate) const FORMAT: Format =

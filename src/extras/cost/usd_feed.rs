@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use alloy_primitives::hex;
-use alloy_sol_types::{SolCall, sol};
 use enum_map::EnumMap;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -18,24 +17,15 @@ use super::confirmed::{Confirmed, Reading, is_near};
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
 use super::reader::{CONFIRM_AFTER, call};
-use crate::extras::reads::ReadNodes;
+use crate::extras::reads::{ReadNodes, abi};
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::Counter;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
-sol! {
-    /// The interface of Chainlink's price feeds.
-    interface Aggregator {
-        function decimals() external view returns (uint8 decimals);
-        function description() external view returns (string memory description);
-        function latestRoundData() external view returns (
-            uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound
-        );
-    }
-}
-
 /// Longest time between two reads.
 const INTERVAL: Duration = Duration::from_mins(1);
+
+const NO_FEED: ReadError = ReadError::Invalid("is not a price feed");
 
 /// Prices of the coins of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -189,18 +179,25 @@ impl FeedReader {
     /// Reads the price with its decimals, and the pair unless it was read.
     async fn read(&self, is_of_pair: &mut bool) -> Result<UsdPrice, ReadError> {
         if !*is_of_pair {
-            let description = self.call_contract(Aggregator::descriptionCall {}).await?;
-            if description.trim() != self.feed.pair.trim() {
+            let returned = self.call_contract("description()").await?;
+            let pair = abi::text(&returned).ok_or(NO_FEED)?;
+            if pair.trim() != self.feed.pair.trim() {
                 return Err(ReadError::Invalid("is that of another pair"));
             }
             *is_of_pair = true;
         }
-        let decimals = self.call_contract(Aggregator::decimalsCall {}).await?;
-        let round = self.call_contract(Aggregator::latestRoundDataCall {}).await?;
-        let answer = u128::try_from(round.answer).ok();
+        let returned = self.call_contract("decimals()").await?;
+        let decimals = abi::number(&returned, 0).and_then(|number| number.try_into().ok());
+        let decimals = decimals.ok_or(NO_FEED)?;
+        let round = self.call_contract("latestRoundData()").await?;
+        // The second word of five is the answer, the fourth the time.
+        let [answer, updated_at] = [32, 96].map(|at| abi::number(&round, at));
+        let (answer, updated_at) = answer.zip(updated_at).ok_or(NO_FEED)?;
+        // A negative answer is larger than any price.
+        let answer = u128::try_from(answer).ok();
         let price = answer.and_then(|answer| CoinPrice::new(answer, decimals));
         let price = price.ok_or(ReadError::Invalid("does not say a price"))?;
-        let written = u64::try_from(round.updatedAt).ok().map(Duration::from_secs);
+        let written = u64::try_from(updated_at).ok().map(Duration::from_secs);
         let updated_at = written.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time));
         let updated_at = updated_at.ok_or(ReadError::Invalid("does not say a time"))?;
         if !is_current(updated_at, self.feed.heartbeat, SystemTime::now()) {
@@ -212,13 +209,11 @@ impl FeedReader {
     }
 
     /// Calls the contract. Returns what it returned.
-    async fn call_contract<C: SolCall>(&self, function: C) -> Result<C::Return, ReadError> {
-        let data = hex::encode_prefixed(function.abi_encode());
+    async fn call_contract(&self, signature: &str) -> Result<Vec<u8>, ReadError> {
+        let data = hex::encode_prefixed(abi::call(signature, &[]));
         let params = json!([{ "to": address(&self.feed), "data": data }, "latest"]);
         let text: Option<String> = call(&self.at.1, "eth_call", params).await.ok().flatten();
-        let returned = text.and_then(|text| hex::decode(text).ok()).ok_or(ReadError::Failed)?;
-        let decoded = C::abi_decode_returns(&returned);
-        decoded.map_err(|_| ReadError::Invalid("is not a price feed"))
+        text.and_then(|text| hex::decode(text).ok()).ok_or(ReadError::Failed)
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use axum::http::HeaderValue;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
-use sha2::{Digest, Sha256};
+
+use crate::store::etag;
 
 /// The keys that were refused last. Their number is bounded, and only their hashes are kept.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl RefusedKeys {
 }
 
 fn hash(key: &HeaderValue) -> [u8; 32] {
-    Sha256::digest(key.as_bytes()).into()
+    etag::sha256(key.as_bytes())
 }
 
 #[cfg(test)]

@@ -5,36 +5,11 @@
 //! the functions.
 
 use alloy_primitives::{Address, B256, U256};
-use alloy_sol_types::{SolCall, sol};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use IDelegateRegistry as Registry;
-
-sol! {
-    interface IDelegateRegistry {
-        #[derive(Debug)]
-        struct Delegation {
-            uint8 type_;
-            address to;
-            address from;
-            bytes32 rights;
-            address contract_;
-            uint256 tokenId;
-            uint256 amount;
-        }
-
-        function checkDelegateForAll(address to, address from, bytes32 rights) external view returns (bool);
-        function checkDelegateForContract(address to, address from, address contract_, bytes32 rights) external view returns (bool);
-        function checkDelegateForERC721(address to, address from, address contract_, uint256 tokenId, bytes32 rights) external view returns (bool);
-        function checkDelegateForERC20(address to, address from, address contract_, bytes32 rights) external view returns (uint256);
-        function checkDelegateForERC1155(address to, address from, address contract_, uint256 tokenId, bytes32 rights) external view returns (uint256);
-
-        function getIncomingDelegations(address to) external view returns (Delegation[] memory);
-        function getOutgoingDelegations(address from) external view returns (Delegation[] memory);
-    }
-}
+use crate::extras::reads::abi;
 
 /// Check whether `to` may act for `from`. Rights of zero match delegations of all rights only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,44 +102,38 @@ pub(crate) enum RegistryError {
 impl Check {
     /// Returns the calldata of the check.
     pub(crate) fn calldata(&self) -> Vec<u8> {
-        let &Self { to, from, rights, scope } = self;
-        match scope {
-            CheckScope::All => Registry::checkDelegateForAllCall { to, from, rights }.abi_encode(),
-            CheckScope::Contract { contract } => {
-                Registry::checkDelegateForContractCall { to, from, contract_: contract, rights }
-                    .abi_encode()
+        let signature = match self.scope {
+            CheckScope::All => "checkDelegateForAll(address,address,bytes32)",
+            CheckScope::Contract { .. } => {
+                "checkDelegateForContract(address,address,address,bytes32)"
             }
-            CheckScope::Erc721 { contract, token_id } => Registry::checkDelegateForERC721Call {
-                to,
-                from,
-                contract_: contract,
-                tokenId: token_id,
-                rights,
+            CheckScope::Erc721 { .. } => {
+                "checkDelegateForERC721(address,address,address,uint256,bytes32)"
             }
-            .abi_encode(),
-            CheckScope::Erc20 { contract } => {
-                Registry::checkDelegateForERC20Call { to, from, contract_: contract, rights }
-                    .abi_encode()
+            CheckScope::Erc20 { .. } => "checkDelegateForERC20(address,address,address,bytes32)",
+            CheckScope::Erc1155 { .. } => {
+                "checkDelegateForERC1155(address,address,address,uint256,bytes32)"
             }
-            CheckScope::Erc1155 { contract, token_id } => Registry::checkDelegateForERC1155Call {
-                to,
-                from,
-                contract_: contract,
-                tokenId: token_id,
-                rights,
-            }
-            .abi_encode(),
-        }
+        };
+        let addresses = [Some(self.to), Some(self.from), self.scope.contract()];
+        let mut words: Vec<B256> =
+            addresses.into_iter().flatten().map(|address| address.into_word()).collect();
+        words.extend(self.scope.token_id().map(B256::from));
+        words.push(self.rights);
+        abi::call(signature, &words)
     }
 
     /// Decodes the return data of the check into the JSON of the REST API: a boolean, or the amount in the token's smallest
     /// unit, which is unlimited if the whole contract is delegated.
     pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<Value, RegistryError> {
-        Ok(if self.scope.has_amount() {
-            decode_strict::<Registry::checkDelegateForERC20Call>(returned)?.to_string().into()
-        } else {
-            decode_strict::<Registry::checkDelegateForAllCall>(returned)?.into()
-        })
+        let [word] = words(returned)? else { return Err(RegistryError::Invalid) };
+        let result = U256::from_be_bytes(*word);
+        match u8::try_from(result) {
+            _ if self.scope.has_amount() => Ok(result.to_string().into()),
+            Ok(0) => Ok(false.into()),
+            Ok(1) => Ok(true.into()),
+            _ => Err(RegistryError::Invalid),
+        }
     }
 }
 
@@ -197,10 +166,11 @@ impl CheckScope {
 impl Direction {
     /// Returns the calldata that lists the delegations of `address`.
     pub(crate) fn calldata(self, address: Address) -> Vec<u8> {
-        match self {
-            Self::Incoming => Registry::getIncomingDelegationsCall { to: address }.abi_encode(),
-            Self::Outgoing => Registry::getOutgoingDelegationsCall { from: address }.abi_encode(),
-        }
+        let signature = match self {
+            Self::Incoming => "getIncomingDelegations(address)",
+            Self::Outgoing => "getOutgoingDelegations(address)",
+        };
+        abi::call(signature, &[address.into_word()])
     }
 }
 
@@ -212,35 +182,47 @@ impl Delegation {
 
     /// Decodes the return data of a list.
     pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, RegistryError> {
-        // All lists have the same encoding.
-        let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;
-        delegations.iter().map(Self::from_abi).collect()
+        let [offset, length, entries @ ..] = words(returned)? else {
+            return Err(RegistryError::Invalid);
+        };
+        let (entries, rest) = entries.as_chunks();
+        let is_list = U256::from_be_bytes(*offset) == U256::from(size_of_val(offset))
+            && U256::from_be_bytes(*length) == U256::from(entries.len());
+        let delegations: Option<_> = entries.iter().map(Self::from_words).collect();
+        delegations.filter(|_| is_list && rest.is_empty()).ok_or(RegistryError::Invalid)
     }
 
-    fn from_abi(entry: &Registry::Delegation) -> Result<Self, RegistryError> {
-        let kind = DelegationType::from_repr(entry.type_).ok_or(RegistryError::Invalid)?;
+    fn from_words(entry: &[[u8; 32]; 7]) -> Option<Self> {
+        let [kind, to, from, rights, contract, token_id, amount] = *entry;
+        let address = |word: [u8; 32]| {
+            let address = Address::from_word(word.into());
+            (address.into_word() == word).then(|| address.to_string())
+        };
+        let number = |word| U256::from_be_bytes(word).to_string();
+        let contract = address(contract)?;
+        let kind = DelegationType::from_repr(U256::from_be_bytes(kind).try_into().ok()?)?;
         let has_contract = !matches!(kind, DelegationType::None | DelegationType::All);
         let has_token_id = matches!(kind, DelegationType::Erc721 | DelegationType::Erc1155);
         let has_amount = matches!(kind, DelegationType::Erc20 | DelegationType::Erc1155);
-        Ok(Self {
+        Some(Self {
             r#type: kind,
-            from: entry.from.to_string(),
-            to: entry.to.to_string(),
-            contract: has_contract.then(|| entry.contract_.to_string()),
-            token_id: has_token_id.then(|| entry.tokenId.to_string()),
-            rights: entry.rights.to_string(),
-            amount: has_amount.then(|| entry.amount.to_string()),
+            from: address(from)?,
+            to: address(to)?,
+            contract: has_contract.then_some(contract),
+            token_id: has_token_id.then(|| number(token_id)),
+            rights: B256::from(rights).to_string(),
+            amount: has_amount.then(|| number(amount)),
         })
     }
 }
 
-fn decode_strict<C: SolCall>(returned: &[u8]) -> Result<C::Return, RegistryError> {
-    if returned.is_empty() {
-        return Err(RegistryError::NoContract);
+/// Returns the words of return data, which has at least one.
+fn words(returned: &[u8]) -> Result<&[[u8; 32]], RegistryError> {
+    match returned.as_chunks() {
+        ([], []) => Err(RegistryError::NoContract),
+        (words, []) => Ok(words),
+        _ => Err(RegistryError::Invalid),
     }
-    let value = C::abi_decode_returns_validate(returned).map_err(|_| RegistryError::Invalid)?;
-    // Zero words also decode as an empty list, but no registry encodes one like that.
-    if C::abi_encode_returns(&value) == returned { Ok(value) } else { Err(RegistryError::Invalid) }
 }
 
 #[cfg(test)]

@@ -12,9 +12,7 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::address::AddressText;
 use super::openapi::{
@@ -30,6 +28,7 @@ use super::{
     X_API_KEY,
 };
 use crate::api::routes::Routes;
+use crate::api::routes::{routes, with_schemas};
 use crate::config::address;
 use crate::extras::proxy;
 use crate::extras::reads::{ReadError, ReadRejection};
@@ -59,7 +58,7 @@ pub(super) fn switch_off(routes: &mut Routes, is_recorded: bool) {
 
 /// Returns the routes. A look-up may query two sources in turn, so they need a deadline of their own.
 pub(super) fn routes(delegations: Delegations) -> OpenApiRouter {
-    OpenApiRouter::with_openapi(Schemas::openapi())
+    with_schemas::<Schemas, _>()
         .routes(routes!(list_delegations))
         .routes(routes!(check_all))
         .routes(routes!(check_contract))

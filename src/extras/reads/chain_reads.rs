@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use enum_map::{Enum, EnumMap};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use super::cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
@@ -21,7 +20,7 @@ use super::{
 };
 use crate::http::client_limits::SlotKind;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters};
-use crate::store::{self, ServableSnapshot, StaleReason};
+use crate::store::{self, ServableSnapshot, StaleReason, etag};
 
 /// Reads of one chain.
 #[derive(Debug)]
@@ -178,7 +177,7 @@ impl ChainReads {
             head_version: (policy != CacheLifetime::Immutable).then(|| self.head_version()),
             method: known.name,
             is_clients_call: caller.is_clients_call,
-            params_digest: Sha256::digest(params.get()).into(),
+            params_digest: etag::sha256(params.get().as_bytes()),
         };
         if let Some(cached) = self.cache.get(&key).await {
             return Ok((cached.response, ReadOutcome::Cached));

@@ -43,41 +43,38 @@ type Sample = (&'static str, &'static str, Option<u64>);
 fn system_metrics() -> impl IntoIterator<Item = Sample> {
     use std::fs;
 
-    use procfs_core::FromRead as _;
-    use procfs_core::process::{Limit, LimitValue, Limits, Stat, Status};
+    use rustix::process::{Resource, getrlimit};
 
     // `USER_HZ`, which is 100 on every architecture of Linux that Rust's standard library supports.
     const TICKS_PER_SECOND: u64 = 100;
 
-    let stat = Stat::from_file("/proc/self/stat").ok();
-    let stat = stat.as_ref();
-    let status = Status::from_file("/proc/self/status").ok();
-    let limits = Limits::from_file("/proc/self/limits").ok();
+    let stat = fs::read_to_string("/proc/self/stat").ok();
+    // The name of the program, in brackets, may have spaces. The next field is the third.
+    let fields: Option<Vec<&str>> =
+        stat.as_ref().and_then(|stat| Some(stat.rsplit_once(')')?.1.split(' ').collect()));
+    let field = |number: usize| fields.as_ref()?.get(number - 2)?.parse::<u64>().ok();
+    let ticks = |ticks: u64| ticks / TICKS_PER_SECOND;
+    let line = |path: &str, name: &str| {
+        let text = fs::read_to_string(path).ok()?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_whitespace().next()?.parse::<u64>().ok()
+    };
     // No limit is written as 0.
-    let limit =
-        |limit: Limit| if let LimitValue::Value(value) = limit.soft_limit { value } else { 0 };
-    let max_fds = limits.as_ref().map(|limits| limit(limits.max_open_files));
-    let max_memory = limits.as_ref().map(|limits| limit(limits.max_address_space));
-    let cpu = stat.map(|stat| (stat.utime + stat.stime) / TICKS_PER_SECOND);
-    let system = fs::read_to_string("/proc/stat").ok();
-    let booted_at = system.and_then(|stat| {
-        stat.lines().find_map(|line| line.strip_prefix("btime "))?.parse::<u64>().ok()
-    });
-    let started_at =
-        stat.zip(booted_at).map(|(stat, boot)| boot + stat.starttime / TICKS_PER_SECOND);
+    let limit = |resource| Some(getrlimit(resource).current.unwrap_or_default());
+    let cpu = field(14).zip(field(15)).map(|(user, system)| ticks(user + system));
+    let started_at = line("/proc/stat", "btime").zip(field(22));
+    let started_at = started_at.map(|(boot, start)| boot + ticks(start));
     let fds = fs::read_dir("/proc/self/fd").ok().and_then(|fds| fds.count().try_into().ok());
-    let memory = stat.map(|stat| stat.vsize);
-    let resident = status.and_then(|status| Some(status.vmrss? * 1024));
-    let threads = stat.and_then(|stat| stat.num_threads.try_into().ok());
+    let resident = line("/proc/self/status", "VmRSS:").map(|kibibytes| kibibytes * 1024);
     [
         ("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpu),
         ("process_open_fds", "Number of open file descriptors.", fds),
-        ("process_max_fds", "Maximum number of open file descriptors.", max_fds),
-        ("process_virtual_memory_bytes", "Virtual memory size in bytes.", memory),
+        ("process_max_fds", "Maximum number of open file descriptors.", limit(Resource::Nofile)),
+        ("process_virtual_memory_bytes", "Virtual memory size in bytes.", field(23)),
         (
             "process_virtual_memory_max_bytes",
             "Maximum amount of virtual memory available in bytes.",
-            max_memory,
+            limit(Resource::As),
         ),
         ("process_resident_memory_bytes", "Resident memory size in bytes.", resident),
         (
@@ -85,7 +82,7 @@ fn system_metrics() -> impl IntoIterator<Item = Sample> {
             "Start time of the process since unix epoch in seconds.",
             started_at,
         ),
-        ("process_threads", "Number of OS threads in the process.", threads),
+        ("process_threads", "Number of OS threads in the process.", field(20)),
     ]
 }
 
