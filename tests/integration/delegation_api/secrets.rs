@@ -79,7 +79,7 @@ async fn keys_never_leak() {
         let key = if has_key { format!("api_key = \"{CONFIGURED_KEY}\"\n") } else { String::new() };
         let config = format!(
             "[server]\nshutdown_grace = \"0s\"\n[limits]\nrequests_per_second_per_client = 0\n[log]\n\
-             filter = \"trace\"\n[delegation]\nsource = \"{source}\"\n{key}timeout = \"500ms\"\n\
+             filter = \"trace\"\n[delegation]\nsource = \"{source}\"\n{key}timeout = \"5s\"\n\
              cache_ttl = \"0s\"\napi_url = \"http://canary-user:canary-password@{}/canary-Path/canary\"\n\
              [chains.a]\nchain_id = 2020\ndata_fee = \"off\"\nrpc_urls = [{:?}]\n{RARELY}",
             upstream.address(),
