@@ -83,7 +83,8 @@ impl BlockTime {
             times.sort_unstable();
             let usual = times.get(times.len() / 2).copied().unwrap_or_default();
             // Otherwise the head has leapt between two of them: a node has other numbers.
-            let is_steady = (usual / 2..=usual.saturating_mul(2)).contains(&mean_of_recent);
+            let are_enough = times.len() > 2 || self.measured.is_none();
+            let is_steady = are_enough && usual.abs_diff(mean_of_recent) <= usual / 3;
             let difference = u128::from(all.abs_diff(mean_of_recent));
             let blocks = u128::from(span(first, newest).0);
             let holds = difference * difference * blocks <= u128::from(all) * u128::from(all);
@@ -196,6 +197,9 @@ mod tests {
             for end in 1..back.len() {
                 let heads = [&steady[..], &meanwhile, &back[..end]].concat();
                 assert_eq!(measured(&heads), Some(12_000), "{other}");
+                // The headers before are few and far between.
+                let heads = [&steady[..2], &[steady[5]], &meanwhile[1..], &back[..end]].concat();
+                assert_eq!(measured(&heads), measured(&steady[..6]), "{other}");
             }
         }
     }
