@@ -209,11 +209,12 @@ fn limits(config: &Config, memory: MemoryShares) -> Limits {
 /// Raises the limit of open files as far as the system allows, and returns it.
 fn open_file_limit() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let Some(current) = current else { return usize::MAX };
     // macOS names no maximum, but refuses more than this, its `OPEN_MAX`.
-    let wanted = maximum.or(current.max(Some(10_240)));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum });
+    let wanted = maximum.unwrap_or(current.max(10_240));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     let limit = if raised.is_ok() { wanted } else { current };
-    limit.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
+    limit.try_into().unwrap_or(usize::MAX)
 }
 
 /// Returns the OpenAPI document of the public listener's routes.

@@ -77,8 +77,14 @@ fn parse(path: &[String], text: &str, known: &KnownKeys) -> Value {
     }
 }
 
+/// Numbers may also be written as TOML does not, such as `.5`. A hexadecimal number is an address.
 fn parse_toml(text: &str) -> Value {
-    toml_text::parse_value(text).unwrap_or_else(|| text.into())
+    if text.starts_with("0x") {
+        return text.into();
+    }
+    let whole = || text.parse::<i64>().ok().map(Value::from);
+    let fraction = || text.parse::<f64>().ok().filter(|_| text.contains('.')).map(Value::from);
+    toml_text::parse_value(text).or_else(whole).or_else(fraction).unwrap_or_else(|| text.into())
 }
 
 /// Returns a sentence if the variable names a section, or differs from one of ours only by its underscores, or nearly so.

@@ -121,7 +121,8 @@ impl PollSchedule {
         let Some(last) = self.recent_polls.back() else { return due };
         // The data must not look stale, even if no block is expected for long.
         let due = due.min(*last + self.block_time * 3 / 2);
-        let is_faster = self.period < self.block_time * 3 / 4;
+        // Of blocks at random times the period is an underestimate.
+        let is_faster = !self.is_irregular() && self.period < self.block_time * 3 / 4;
         let limited_time = if is_faster { self.period } else { self.block_time };
         let oldest_poll =
             self.recent_polls.front().filter(|_| self.recent_polls.len() == self.max_polls);

@@ -11,8 +11,6 @@ pub(super) struct BlockTime {
     /// Number and time in seconds since 1970 of each.
     headers: VecDeque<(u64, u64)>,
     measured: Option<Duration>,
-    /// True if the newest head has stood for longer than `stall_after`.
-    has_stood: bool,
 }
 
 impl BlockTime {
@@ -21,6 +19,9 @@ impl BlockTime {
 
     /// Times in headers are whole seconds. Over this many seconds the mean has two digits.
     const MIN_SECONDS: u64 = 120;
+
+    /// Times between headers that have to be alike.
+    const MIN_TIMES: usize = 3;
 
     /// The block time is used within these bounds.
     const BOUNDS: std::ops::RangeInclusive<Duration> =
@@ -31,23 +32,20 @@ impl BlockTime {
         self.measured
     }
 
-    /// Records a header. A reorganisation to a lower one removes the headers from there on. Those before a standstill that
-    /// was longer than `stall_after` are left out.
-    pub(super) fn record(&mut self, header: HeaderTime, stall_after: Duration) {
+    /// Records a header. A reorganisation to a lower one removes the headers from there on.
+    pub(super) fn record(&mut self, header: HeaderTime) {
         let newest = (header.number, header.unix_seconds);
         while self.headers.back().is_some_and(|(number, _)| *number > newest.0) {
             self.headers.pop_back();
         }
         if let Some((number, time)) = self.headers.back() {
             if *number == newest.0 {
-                self.has_stood |= header.age > stall_after;
                 return;
             }
-            if self.has_stood || newest.1 < *time {
+            if newest.1 < *time {
                 self.headers.clear();
             }
         }
-        self.has_stood = header.age > stall_after;
         if self.headers.len() == Self::MAX_HEADERS {
             self.headers.pop_front();
         }
@@ -72,23 +70,24 @@ impl BlockTime {
         while let (Some(longest), Some(shortest)) =
             (self.headers.front().copied(), self.headers.iter().rposition(is_enough))
         {
+            let shortest = shortest.min(self.headers.len().saturating_sub(Self::MIN_TIMES + 1));
             let recent = self.headers.range(shortest..);
             let first = recent.clone().next().copied().unwrap_or(longest);
             let (all, mean_of_recent) = (mean(span(longest, newest)), mean(span(first, newest)));
-            let mut times: Vec<_> = recent
-                .clone()
-                .zip(recent.skip(1))
-                .map(|(one, next)| mean(span(*one, *next)))
-                .collect();
+            let pairs = recent.clone().zip(recent.skip(1));
+            let mut times: Vec<_> = pairs.map(|(one, next)| mean(span(*one, *next))).collect();
             times.sort_unstable();
             let usual = times.get(times.len() / 2).copied().unwrap_or_default();
-            // Otherwise the head has leapt between two of them: a node has other numbers.
-            let are_enough = times.len() > 2 || self.measured.is_none();
-            let is_steady = are_enough && usual.abs_diff(mean_of_recent) <= usual / 3;
+            let are_enough = times.len() >= Self::MIN_TIMES || self.measured.is_none();
+            // Otherwise the chain has stood, or a node with other numbers has made the head leap.
+            if !are_enough || usual.abs_diff(mean_of_recent) > usual / 3 {
+                return;
+            }
             let difference = u128::from(all.abs_diff(mean_of_recent));
             let blocks = u128::from(span(first, newest).0);
-            let holds = difference * difference * blocks <= u128::from(all) * u128::from(all);
-            if is_steady && (shortest == 0 || holds) {
+            if shortest == 0
+                || difference * difference * blocks <= u128::from(all) * u128::from(all)
+            {
                 let measured = Duration::from_micros(with_two_digits(all));
                 if Self::BOUNDS.contains(&measured) {
                     self.measured = Some(measured);
@@ -119,8 +118,6 @@ fn with_two_digits(value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const STALL_AFTER: Duration = Duration::from_secs(20);
-
     fn header((number, milliseconds): (u64, u64)) -> HeaderTime {
         // The time in a header is a whole second.
         HeaderTime::new(number, milliseconds / 1000, std::time::Instant::now(), Duration::ZERO)
@@ -138,7 +135,7 @@ mod tests {
     fn measured(heads: &[(u64, u64)]) -> Option<u128> {
         let mut times = BlockTime::default();
         for head in heads {
-            times.record(header(*head), STALL_AFTER);
+            times.record(header(*head));
         }
         times.measured().map(|time| time.as_millis())
     }
@@ -177,12 +174,10 @@ mod tests {
         // An hour without a block, then the next minutes.
         let mut times = BlockTime::default();
         for head in &steady {
-            times.record(header(*head), STALL_AFTER);
+            times.record(header(*head));
         }
-        let standing = HeaderTime { age: STALL_AFTER * 2, ..header((number, time)) };
-        times.record(standing, STALL_AFTER);
         for head in read(&[(number + 1, time + 3_600_000)], 300, 12_000) {
-            times.record(header(head), STALL_AFTER);
+            times.record(header(head));
             assert_eq!(times.measured(), Some(Duration::from_secs(12)));
         }
     }
@@ -208,7 +203,7 @@ mod tests {
     fn an_older_header_tells_it_at_once() {
         let mut times = BlockTime::default();
         times.add_older(1, 1);
-        times.record(header((5000, 1_700_000_000_000)), STALL_AFTER);
+        times.record(header((5000, 1_700_000_000_000)));
         assert_eq!(times.measured(), None);
         times.add_older(6000, 1_699_999_000);
         times.add_older(4000, 1_700_000_001);
@@ -216,8 +211,8 @@ mod tests {
         times.add_older(4000, 1_699_999_799);
         assert_eq!(times.measured(), Some(Duration::from_millis(200)));
         // A lower head, and one from the past, end nothing.
-        times.record(header((4990, 1_700_000_000_000)), STALL_AFTER);
-        times.record(header((5001, 1_600_000_000_000)), STALL_AFTER);
+        times.record(header((4990, 1_700_000_000_000)));
+        times.record(header((5001, 1_600_000_000_000)));
         assert_eq!(times.measured(), Some(Duration::from_millis(200)));
     }
 }

@@ -78,8 +78,8 @@ impl Measured {
     ) {
         if let HeadReading::Header(header) = head {
             self.stated_rule = header.rule;
-            if let Some(stall_after) = chain.stall_after(self.block_time(chain)) {
-                self.block_time.record(header, stall_after);
+            if chain.stall_after(self.block_time(chain)).is_some() {
+                self.block_time.record(header);
             }
         }
         if self.observed_rule.is_due(blocks.newest_block) {

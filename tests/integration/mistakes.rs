@@ -103,6 +103,7 @@ fn a_list_takes_one_bare_value_or_several_with_commas() {
         (PERCENTILES, "10", "reward_percentiles = [10]"),
         (PERCENTILES, "10,50", "reward_percentiles = [10, 50]"),
         (PERCENTILES, "[10, 50]", "reward_percentiles = [10, 50]"),
+        (PERCENTILES, ".5,060", "reward_percentiles = [0.5, 60]"),
     ] {
         let variables = [(name, value), ("GAS_CHAINS__RONIN__NAME", "7")];
         let (code, stdout, stderr) = output(&["check-config", "--print"], &variables);

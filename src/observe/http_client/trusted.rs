@@ -17,7 +17,7 @@ use rustls_platform_verifier::Verifier;
 struct TrustedVerifier {
     /// Read when the first server shows its certificate: it takes 10 ms, and nodes without TLS need none. A system may have
     /// none, such as an empty container.
-    roots: OnceLock<Result<Verifier, Error>>,
+    roots: OnceLock<Verifier>,
     provider: Arc<CryptoProvider>,
     trusted: Vec<CertificateDer<'static>>,
 }
@@ -60,17 +60,16 @@ impl ServerCertVerifier for TrustedVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let roots = self.roots.get_or_init(|| {
+        // What cannot be read now is read again for the next server.
+        let roots = if let Some(roots) = self.roots.get() {
+            roots
+        } else {
             let trusted = self.trusted.iter().cloned();
-            Verifier::new_with_extra_roots(trusted, Arc::clone(&self.provider))
-        });
-        let verified = roots.as_ref().map_err(Error::clone)?.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
-        );
+            let roots = Verifier::new_with_extra_roots(trusted, Arc::clone(&self.provider))?;
+            self.roots.get_or_init(|| roots)
+        };
+        let verified =
+            roots.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
             Err(error) if is_ca_as_server(&error) && self.trusted.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
