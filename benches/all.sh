@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures every budget of docs/benchmarks.md, prints what is over, and fails then. It takes an hour on two processors, with
-# nothing else running. Usage: benches/all.sh [rounds]
+# Measures everything that has a budget, prints what is over, and fails then. It takes an hour on two processors, with nothing
+# else running. Usage: benches/all.sh [rounds]
 
 cd "$(dirname "$0")/.."
 . benches/common.sh

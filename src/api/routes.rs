@@ -20,15 +20,19 @@ use crate::store::{ServableSnapshot, StoredChain};
 #[cfg(not(test))]
 macro_rules! light_routes {
     ($($handler:path),+) => {{
+        use axum::routing::MethodRouter;
+        use utoipa::openapi::{HttpMethod, PathItem, path::Paths};
         use utoipa_axum::PathItemExt as _;
-        let mut paths = utoipa::openapi::path::Paths::new();
-        let router = axum::routing::MethodRouter::new();
+        let mut paths = Paths::new();
+        let router = MethodRouter::new();
         $(let (path, methods) = utoipa_axum::paste! {(
             utoipa_axum::routes!(@path [path()] of $handler),
             utoipa_axum::routes!(@path [methods()] of $handler),
         )};
-        paths.paths.insert(path, utoipa::openapi::PathItem::default());
-        let add = |router: axum::routing::MethodRouter<_>, method: &utoipa::openapi::HttpMethod| router.on(method.to_method_filter(), $handler);
+        paths.paths.insert(path, PathItem::default());
+        let add = |router: MethodRouter<_>, method: &HttpMethod| {
+            router.on(method.to_method_filter(), $handler)
+        };
         let router = methods.iter().fold(router, add);)+
         (Vec::new(), paths, router)
     }};

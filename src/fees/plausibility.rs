@@ -219,10 +219,10 @@ pub fn is_plausible_past(
     !pricing.check_base_fees || (rule.leaps(blocks, next).next().is_none() && !contradicts)
 }
 
-/// Returns what can be right of a further `reading` of rewards at [`GRADED_PERCENTILES`](super::GRADED_PERCENTILES): its base fees can follow each other,
-/// but where `polled` has the same, and the rewards that `polled` has too are nearly the same. Rows whose rewards do not rise
-/// with the percentile, are above their maximum, or are more than a thousand times what polls have, are left out. `None`: the
-/// reading as a whole is of another chain or branch, or invented.
+/// Returns what can be right of a further `reading` of rewards at [`GRADED_PERCENTILES`](super::GRADED_PERCENTILES): its base
+/// fees can follow each other, but where `polled` has the same, and the rewards that `polled` has too are nearly the same. Rows
+/// whose rewards do not rise with the percentile, are above their maximum, or are more than a thousand times what polls have,
+/// are left out. `None`: the reading as a whole is of another chain or branch, or invented.
 #[must_use]
 pub fn plausible_reading(
     reading: &FeeHistory,

@@ -3,24 +3,34 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::response::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 
 use super::problem::PassThroughError;
 
-/// Returns true if the sender of a request with these headers has this response, compressed or not. An upstream decides by
-/// itself about its own.
-pub(super) fn is_not_modified(response: &Parts, request: &HeaderMap) -> bool {
-    let has = |tag: &HeaderValue| matches_tag(tag, request.get_all(header::IF_NONE_MATCH));
-    response.status == StatusCode::OK
+/// Returns the values of `If-None-Match`, which applies to GET and HEAD alone.
+pub(super) fn conditions(request: &Request) -> Vec<HeaderValue> {
+    match *request.method() {
+        Method::GET | Method::HEAD => {
+            request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns true if the client has this response, compressed or not. An upstream decides by itself about its own.
+pub(super) fn is_not_modified(response: &Parts, conditions: &[HeaderValue]) -> bool {
+    !conditions.is_empty()
+        && response.status == StatusCode::OK
         && response.extensions.get::<PassThroughError>().is_none()
-        && response
-            .headers
-            .get(header::ETAG)
-            .is_some_and(|tag| has(tag) || gzip_tag(tag).is_some_and(|tag| has(&tag)))
+        && response.headers.get(header::ETAG).is_some_and(|tag| {
+            matches_tag(tag, conditions)
+                || gzip_tag(tag).is_some_and(|tag| matches_tag(&tag, conditions))
+        })
 }
 
 /// Returns the response without its body and what describes that.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::Method;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::response::Parts;
 use axum::middleware::Next;
@@ -23,7 +22,7 @@ use tokio::sync::Semaphore;
 use super::chunked_body::{Charged, ChunkedBody};
 use super::client_limits::ClientHandle;
 use super::compression::{accepts_gzip, gzip, is_compressible};
-use super::conditional::{gzip_tag, is_not_modified, not_modified};
+use super::conditional::{conditions, gzip_tag, is_not_modified, not_modified};
 use super::problem::Problem;
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 
@@ -92,12 +91,11 @@ pub(crate) async fn limit_body(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    let accepts_gzip = accepts_gzip(request.headers());
     let client = ClientHandle::from_request(&request);
-    // `If-None-Match` applies to these methods alone.
-    let is_conditional = matches!(*request.method(), Method::GET | Method::HEAD);
-    let request_headers = request.headers().clone();
+    let conditions = conditions(&request);
     let (mut parts, body) = next.run(request).await.into_parts();
-    let is_not_modified = is_conditional && is_not_modified(&parts, &request_headers);
+    let is_not_modified = is_not_modified(&parts, &conditions);
     if is_charged(&parts) && parts.headers.contains_key(header::CONTENT_ENCODING) {
         mark_tag(&mut parts.headers);
     }
@@ -106,7 +104,7 @@ pub(crate) async fn limit_body(
         .and_then(|length| usize::try_from(length).ok())
         .filter(|length| *length > MIN_COMPRESSED_BYTES);
     let is_compressible = length.is_some() && is_compressible(&parts.headers);
-    let should_compress = is_compressible && accepts_gzip(&request_headers);
+    let should_compress = is_compressible && accepts_gzip;
     if is_compressible {
         parts.headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     }

@@ -4,7 +4,7 @@
 //! counted: a full pipe does not block the service.
 
 use std::convert::Infallible;
-use std::io::{Write, stderr};
+use std::io::{BufWriter, Write, stderr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,10 +76,15 @@ pub(crate) fn dropped_lines() -> u64 {
     DROPPED_LINES.load(Ordering::Relaxed)
 }
 
-/// Writes lines until `None`.
+/// Writes lines until `None`. Those that arrive together are one write.
 fn write_lines(queued: &Receiver<Option<Vec<u8>>>, _end: Sender<Infallible>) {
+    let mut output = BufWriter::new(stderr());
     while let Ok(Some(line)) = queued.recv() {
-        if stderr().write_all(&line).is_err() {
+        let mut written = output.write_all(&line);
+        if queued.is_empty() {
+            written = written.and(output.flush());
+        }
+        if written.is_err() {
             DROPPED_LINES.fetch_add(1, Ordering::Relaxed);
         }
     }
