@@ -33,7 +33,7 @@ budget "packages" "$(cargo tree -e normal,build --prefix none --locked --target 
 budget "binary, kB" "$(($(stat -c %s target/release/gas-suggestion) / 1000))" 12000
 part benches/serving.sh "$rounds"
 part benches/reads.sh "$rounds"
-part benches/streams.sh 10000
+part benches/streams.sh
 part benches/start.sh
 part benches/start.sh 1 560 0.5
 part benches/freshness.sh
