@@ -18,12 +18,13 @@ SKIPPED = re.compile(
     r"|tests/fixtures/.*|tests/words\.py|.*\.(gz|png|svg|json|csv))$"
 )
 
-# Each exception: a path, a part of the line, and why the line may stay.
-EXCEPTIONS = [
-]
-
 COMMENT = r"(?:///|//!|/\*\*|\"\"\"|^\s*\*|^\s*#)\s*"
 RULES = {
+    "mark of a merge": (
+        re.compile(r"(?:^|\n)(?:<{7}|>{7}) "),
+        "text\n>>>>>>> branch",
+        "text\n>> quoted",
+    ),
     "doc comment without a subject": (
         re.compile(r"(?:///|//!|/\*\*|\"\"\")\s*(?:Of|What|Whether|Who)\s"),
         "/// Of a chain, the newest block.",
@@ -71,9 +72,7 @@ def findings(path, text):
     for rule, (pattern, _, _) in RULES.items():
         for match in pattern.finditer(text):
             number = text.count("\n", 0, match.end()) + 1
-            line = lines[number - 1]
-            if not any(path == where and part in line for where, part, _ in EXCEPTIONS):
-                yield number, rule, line.strip()
+            yield number, rule, lines[number - 1].strip()
 
 
 def self_test():
@@ -86,7 +85,6 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    unused = {exception: True for exception in EXCEPTIONS}
     count = 0
     for path in subprocess.check_output(["git", "ls-files"], text=True).splitlines():
         # A file that is deleted but not committed is still listed.
@@ -94,15 +92,8 @@ def main():
             continue
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        for exception in EXCEPTIONS:
-            if exception[0] == path and exception[1] in text:
-                unused[exception] = False
         for number, rule, line in findings(path, text):
             print(f"{path}:{number}: {rule}: {line[:120]}")
-            count += 1
-    for exception, is_unused in unused.items():
-        if is_unused:
-            print(f"tests/words.py: this exception is not needed: {exception[:2]}")
             count += 1
     if count:
         sys.exit(f"{count} findings; docs/architecture.md says how names and prose are written here")
