@@ -33,10 +33,9 @@ pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,
 };
-pub use pricing::percentile_numbers;
 pub use pricing::{
     FAIR_PERCENTILE, GRADED_PERCENTILES, Multiplier, Pricing, RewardPercentiles, Strategy,
-    column_of,
+    column_of, percentile_numbers,
 };
 pub use single_price::{BaseFeeStep, HeldBaseFee, SinglePrices};
 pub use tiers::{TierName, Tiers};

@@ -6,7 +6,7 @@
 //! Reads, beside the polls, are made elsewhere: [`ServiceReads`]. They share the endpoints, and heed what polls learn of a
 //! node. A poll never waits for a read: they use separate connections, and polls know nothing of failed reads.
 
-pub(crate) mod body_snippet;
+mod body_snippet;
 pub(crate) mod chain_upstreams;
 pub(crate) mod circuit_breaker;
 pub(crate) mod content_encoding;
@@ -37,10 +37,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub use body_snippet::BodySnippet;
+use body_snippet::body_snippet;
 pub use chain_upstreams::{Candidate, ChainUpstreams};
 use content_encoding::ContentEncoding;
 pub use error::Error;
+pub(crate) use error::with_causes;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
 use node_endpoint::NodeEndpoint;
@@ -204,7 +205,7 @@ impl JsonRpcClient {
             Ok(body) => (parse(&body, status), body),
             Err(error) => (Err(error), Bytes::new()),
         };
-        let snippet = || BodySnippet::new(&body, self.logs_reply_bodies);
+        let snippet = || body_snippet(&body, self.logs_reply_bodies);
         outcome.map_err(|error| match error {
             // The status decides, whatever the size or encoding of the body.
             _ if status.is_rate_limit() => Error::RateLimited(retry_after),
@@ -218,13 +219,11 @@ impl JsonRpcClient {
             error => error,
         })
     }
-}
 
-impl JsonRpcClient {
     /// Returns the beginning of the message of the error in this reply, without secrets of URLs.
-    fn error_message(&self, body: &[u8]) -> BodySnippet {
+    fn error_message(&self, body: &[u8]) -> String {
         let message = reply::error_message(body).unwrap_or_default();
-        BodySnippet::new(self.redactor.redact_text(&message).as_bytes(), true)
+        body_snippet(self.redactor.redact_text(&message).as_bytes(), true)
     }
 }
 
@@ -279,7 +278,7 @@ mod tests {
         let client = JsonRpcClient::new(&Config::from_toml(toml, &[]).unwrap()).unwrap();
         let message = |json: &str| {
             let reply = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{json}}}"#);
-            client.error_message(reply.as_bytes()).to_string()
+            client.error_message(reply.as_bytes())
         };
         assert_eq!(
             message(r#"{"code":-32000,"message":"eth_feeHistory is disabled"}"#),

@@ -3,7 +3,7 @@
 //! EIP-1559: a block that uses more gas than limit/elasticity raises the base fee, one that uses less lowers it: by
 //! 1/denominator of it for each target of gas too much or too little.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -54,16 +54,16 @@ impl BaseFeeRule {
 
     /// A full block raises the base fee by 1/denominator of it.
     #[must_use]
-    pub fn full_block(&self) -> NonZeroU32 {
+    pub fn full_block(&self) -> NonZeroU64 {
         let growth = self.elasticity.saturating_sub(1);
         let denominator = self.denominator.get().checked_div(growth).unwrap_or_default();
-        NonZeroU32::new(denominator).unwrap_or(NonZeroU32::MIN)
+        NonZeroU64::new(denominator.into()).unwrap_or(NonZeroU64::MIN)
     }
 
     /// An empty block lowers the base fee by 1/denominator of it.
     #[must_use]
-    pub fn empty_block(&self) -> NonZeroU32 {
-        self.denominator
+    pub fn empty_block(&self) -> NonZeroU64 {
+        self.denominator.into()
     }
 
     /// Parses the `extraData` of an OP Stack header. Holocene: version 0, denominator and elasticity as 32-bit numbers.

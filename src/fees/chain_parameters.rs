@@ -51,10 +51,9 @@ impl ChainParameters {
     ) -> Self {
         let numbers = |rule: BaseFeeRule| (rule.full_block(), rule.empty_block());
         let stated = stated.filter(|it| observed.is_none_or(|seen| numbers(seen) == numbers(*it)));
-        let known = |rule: Option<BaseFeeRule>, source| {
-            let rule = rule?;
-            let (full_block, empty_block) = (rule.full_block().into(), rule.empty_block().into());
-            Some(Denominators { full_block, empty_block, source })
+        let known = |rule: BaseFeeRule, source| {
+            let (full_block, empty_block) = numbers(rule);
+            Denominators { full_block, empty_block, source }
         };
         let explicit = pricing.base_fee_change_denominator.map(|full_block| Denominators {
             full_block,
@@ -62,8 +61,8 @@ impl ChainParameters {
             source: DenominatorSource::Configuration,
         });
         let denominators = explicit
-            .or_else(|| known(stated, DenominatorSource::Header))
-            .or_else(|| known(observed, DenominatorSource::Observed));
+            .or(stated.map(|rule| known(rule, DenominatorSource::Header)))
+            .or(observed.map(|rule| known(rule, DenominatorSource::Observed)));
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         let minimum_of = |rule: Option<BaseFeeRule>| rule?.minimum_base_fee;
         Self {

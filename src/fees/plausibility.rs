@@ -22,19 +22,23 @@ pub enum Continuity {
 }
 
 /// Reason why a reply is not published unless it is confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SuspiciousReply {
     /// Lower than the published head: a node that lags, or a chain that was reset.
     #[error("the newest block is lower than the known one")]
+    #[strum(serialize = "head_behind")]
     Regression,
     /// Higher than the chain can be by now, unless the published head is wrong or lags.
     #[error("the newest block is further ahead than the chain can be")]
+    #[strum(serialize = "head_ahead")]
     Jump,
     /// The base fee changes more from one block to the next than the chain allows.
     #[error("the base fee changes more between two blocks than the chain allows")]
     BaseFeeLeap,
     /// The blocks that were published before have base fees that the chain does not allow after those.
     #[error("all known blocks have implausibly different base fees than before")]
+    #[strum(serialize = "history_rewritten")]
     Rewritten,
 }
 
@@ -42,12 +46,7 @@ impl SuspiciousReply {
     /// Label of the reason, from a closed list.
     #[must_use]
     pub fn reason(self) -> &'static str {
-        match self {
-            Self::Regression => "head_behind",
-            Self::Jump => "head_ahead",
-            Self::BaseFeeLeap => "base_fee_leap",
-            Self::Rewritten => "history_rewritten",
-        }
+        self.into()
     }
 
     /// Returns true for a reason that is the head, not an amount.
@@ -190,21 +189,13 @@ pub fn suspicious_amounts(
     is_rewritten.then_some(SuspiciousReply::Rewritten)
 }
 
-/// A known block, and the base fees that it may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownBlock {
-    /// Block number.
-    pub number: u64,
-    /// Base fee in wei.
-    pub base_fee: u128,
-}
-
-/// Returns true if the blocks of `history` can be those of the chain before and at the `known` one. All blocks are
-/// checked, because old ones were never in a window. The known one may differ from it as two neighbours may.
+/// Returns true if the blocks of `history` can be those of the chain before and at the known one, which has this `number` and
+/// `base_fee` in wei. All blocks are checked, because old ones were never in a window. The known one may differ from it as
+/// two neighbours may.
 #[must_use]
 pub fn is_plausible_past(
     history: &FeeHistory,
-    known: KnownBlock,
+    (number, base_fee): (u64, u128),
     pricing: &Pricing,
     parameters: &ChainParameters,
 ) -> bool {
@@ -214,8 +205,8 @@ pub fn is_plausible_past(
         return false;
     }
     let rule = LeapRule::new(parameters);
-    let known_there = history.block(known.number);
-    let contradicts = known_there.is_some_and(|block| rule.is_leap(block.base_fee, known.base_fee));
+    let known_there = history.block(number);
+    let contradicts = known_there.is_some_and(|block| rule.is_leap(block.base_fee, base_fee));
     !pricing.check_base_fees || (rule.leaps(blocks, next).next().is_none() && !contradicts)
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::circuit_breaker::Availability;
-use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
+use super::fee_history::FeeHistoryRequest;
 use super::poll_deadline::PollDeadline;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::config::{self, NodeUrl};
@@ -61,8 +61,8 @@ impl ChainUpstreams {
 
     /// Returns the parameters of a read of a fee history as JSON, in the form that the first upstream accepts.
     pub(crate) fn fee_history_params(&self, request: &FeeHistoryRequest) -> String {
-        let first = self.polled.first().map(UpstreamNode::block_count_encoding);
-        request.params(first.unwrap_or(BlockCountEncoding::Quantity)).to_string()
+        let first = self.polled.first();
+        request.params(first.is_some_and(|node| node.state().has_integer_count)).to_string()
     }
 
     /// Upstreams of `rpc_urls`, then those of `read_urls` alone.
@@ -141,21 +141,19 @@ impl ChainUpstreams {
     /// behind comes last as long as another has a newer block.
     #[must_use]
     pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
-        let availability = |(index, upstream): (usize, &UpstreamNode)| {
-            (self.is_behind(index), upstream.availability(now), index)
+        let upstreams = self.polled.iter().enumerate().map(|(index, upstream)| {
+            (self.is_behind(index), upstream.availability(now), index, upstream)
+        });
+        let mut available: Vec<_> = upstreams
+            .filter(|(_, availability, ..)| *availability != Availability::Excluded)
+            .collect();
+        available.sort_by_key(|(is_behind, availability, ..)| (*is_behind, *availability));
+        let candidate = |(_, availability, index, upstream)| Candidate {
+            index,
+            upstream,
+            is_healthy: availability == Availability::Healthy,
         };
-        let mut candidates: Vec<_> = self.polled.iter().enumerate().map(availability).collect();
-        candidates.sort_unstable();
-        let candidate = |(_, availability, index)| {
-            let upstream = self.polled.get(index)?;
-            let is_healthy = availability == Availability::Healthy;
-            (availability != Availability::Excluded).then_some(Candidate {
-                index,
-                upstream,
-                is_healthy,
-            })
-        };
-        candidates.into_iter().filter_map(candidate).collect()
+        available.into_iter().map(candidate).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BodySnippet, MalformedFeeHistory};
+use super::MalformedFeeHistory;
 use crate::observe::http_client;
 use crate::observe::memory_budget::MemoryExhausted;
 
@@ -34,14 +34,14 @@ pub enum Error {
     /// An HTTP error status without a JSON-RPC body.
     #[error("HTTP status {0}: {1}")]
     #[strum(serialize = "http_status")]
-    Status(u16, BodySnippet),
+    Status(u16, String),
     /// HTTP status 401 or 403. The message is the node's own, or the beginning of the body.
     #[error("HTTP status {0}: the node refuses the key, or needs one: {1}")]
     #[strum(serialize = "http_status")]
-    Refused(u16, BodySnippet),
+    Refused(u16, String),
     /// The body is not JSON.
     #[error("the body is not JSON: {0}")]
-    NotJson(BodySnippet),
+    NotJson(String),
     /// The node limits the rate. Holds the time to wait, if the node states it.
     #[error("the node is rate limiting")]
     RateLimited(Option<Duration>),
@@ -57,7 +57,7 @@ pub enum Error {
     /// The node's own error, with its code if it has one, and the beginning of its message without secrets of URLs.
     #[error("the node returned error {code}: {message}", code = .0.map_or("without a code".into(), |code| code.to_string()), message = .1)]
     #[strum(serialize = "node_error")]
-    Node(Option<i64>, BodySnippet),
+    Node(Option<i64>, String),
     /// The node serves another chain than the configured one.
     #[error("the node serves chain {found}, not {expected}")]
     WrongChain {
@@ -118,3 +118,9 @@ impl From<reqwest::Error> for Error {
 #[derive(Debug, thiserror::Error)]
 #[error("{}", http_client::SPEAKS_NO_TLS)]
 struct SpeaksNoTls;
+
+/// Formats an error with its causes on one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

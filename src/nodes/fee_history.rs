@@ -43,23 +43,6 @@ pub struct FeeHistoryRequest {
     pub(crate) percentiles: Vec<serde_json::Number>,
 }
 
-/// Form of the block count. The specification requires a hex quantity; a few nodes accept only a JSON integer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BlockCountEncoding {
-    Quantity,
-    Integer,
-}
-
-impl BlockCountEncoding {
-    /// Alternative form if the node rejects this one.
-    pub(crate) fn alternative(self) -> Self {
-        match self {
-            Self::Quantity => Self::Integer,
-            Self::Integer => Self::Quantity,
-        }
-    }
-}
-
 impl FeeHistoryRequest {
     /// Creates the request for this `pricing`.
     #[must_use]
@@ -77,15 +60,13 @@ impl FeeHistoryRequest {
         Self { block_count, newest_block: Some(newest_block), percentiles }
     }
 
-    /// Returns the request for `blocks` blocks; `None` if that are not fewer.
-    pub(crate) fn shortened(&self, blocks: usize) -> Option<Self> {
-        (blocks < self.block_count).then(|| Self { block_count: blocks, ..self.clone() })
-    }
-
-    pub(crate) fn params(&self, encoding: BlockCountEncoding) -> serde_json::Value {
-        let count = match encoding {
-            BlockCountEncoding::Quantity => format!("{:#x}", self.block_count).into(),
-            BlockCountEncoding::Integer => serde_json::Value::from(self.block_count),
+    /// Returns the parameters of the call. The specification requires a hex quantity as the block count; a few nodes accept
+    /// only an integer.
+    pub(crate) fn params(&self, has_integer_count: bool) -> serde_json::Value {
+        let count = if has_integer_count {
+            serde_json::Value::from(self.block_count)
+        } else {
+            format!("{:#x}", self.block_count).into()
         };
         let newest = self.newest_block.map_or("latest".into(), |number| format!("{number:#x}"));
         serde_json::json!([count, newest, self.percentiles])

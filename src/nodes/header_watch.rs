@@ -1,12 +1,12 @@
 //! The watch of the newest header at one URL. No other place reads it.
 //!
-//! Polls say since when they want it to have been read. A task makes the calls, and goes on when a poll no longer waits for
-//! one.
+//! Polls say since when they want it to have been read. A call goes on when a poll no longer waits for it, and does not hold
+//! up the next one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -15,13 +15,11 @@ use super::{JsonRpcClient, NodeEndpoint, newest_header};
 use crate::fees::{BlockAge, HeadReading};
 use crate::observe::clock;
 
-/// Newest header at one URL, and the task that reads it.
+/// Newest header at one URL, and the calls that read it.
 #[derive(Debug)]
 pub(super) struct HeaderWatch {
     newest: watch::Sender<Newest>,
-    wanted: watch::Sender<Wanted>,
-    /// Started by the first request. It ends with the watch.
-    task: OnceLock<JoinSet<()>>,
+    calls: Mutex<Calls>,
     /// Age of the newest block above which the node is behind; `None`: every block is young enough.
     max_age: Option<Duration>,
 }
@@ -34,22 +32,23 @@ struct Newest {
     sent_at: Option<Instant>,
 }
 
-/// The latest request: a header that was read since a moment, by a call with this deadline.
-#[derive(Debug, Clone, Copy, Default)]
-struct Wanted {
-    since: Option<Instant>,
-    deadline: Duration,
-    /// False for a node whose last poll has failed: its header most likely fails too.
-    is_repeatable: bool,
+/// The calls that have not ended. They end with the watch.
+#[derive(Debug, Default)]
+struct Calls {
+    tasks: JoinSet<()>,
+    /// When the last one was sent.
+    sent_at: Option<Instant>,
 }
 
 impl HeaderWatch {
     /// Time between two readings for a node in use.
     pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 
+    /// Most calls at a time of a node that has fallen silent.
+    const MAX_CALLS: usize = 4;
+
     pub(super) fn new(max_age: Option<Duration>) -> Self {
-        let (newest, wanted) = (watch::Sender::default(), watch::Sender::default());
-        Self { newest, wanted, task: OnceLock::new(), max_age }
+        Self { newest: watch::Sender::default(), calls: Mutex::default(), max_age }
     }
 
     /// Returns what the node last said of its newest block.
@@ -75,8 +74,9 @@ impl HeaderWatch {
         self.max_age.and_then(|_| clock::now().checked_sub(Self::INTERVAL))
     }
 
-    /// Asks for a header that was read since `since`, and does not wait for it. The calls that it takes, two if a first one
-    /// tells nothing and it `is_repeatable`, have this `deadline`.
+    /// Makes a call unless one was sent since `since`, and does not wait for it. A call that tells nothing is repeated if it
+    /// `is_repeatable`, which it is not at a node whose last poll has failed: its header most likely fails too. Both end
+    /// within `deadline`.
     pub(super) fn request(
         &self,
         client: &JsonRpcClient,
@@ -85,17 +85,18 @@ impl HeaderWatch {
         deadline: Duration,
         is_repeatable: bool,
     ) {
-        self.task.get_or_init(|| {
-            let (client, node) = (client.clone(), Arc::clone(node));
-            let (newest, wanted) = (self.newest.clone(), self.wanted.subscribe());
-            JoinSet::from_iter([read_when_wanted(client, node, newest, wanted)])
-        });
-        self.wanted.send_if_modified(|wanted| {
-            let is_later = Some(since) > wanted.since;
-            if is_later {
-                *wanted = Wanted { since: Some(since), deadline, is_repeatable };
-            }
-            is_later
+        let mut calls = self.calls.lock();
+        while calls.tasks.try_join_next().is_some() {}
+        if calls.sent_at >= Some(since) || calls.tasks.len() >= Self::MAX_CALLS {
+            return;
+        }
+        let sent_at = clock::now();
+        calls.sent_at = Some(sent_at);
+        let repeats = is_repeatable && self.reading() != HeadReading::Unknown;
+        let (client, node, newest) = (client.clone(), Arc::clone(node), self.newest.clone());
+        calls.tasks.spawn(async move {
+            let reading = timeout(deadline, read(&client, &node, repeats)).await.ok().flatten();
+            newest.send_modify(|newest| newest.record(reading, sent_at));
         });
     }
 
@@ -116,51 +117,16 @@ impl HeaderWatch {
 }
 
 impl Newest {
-    /// Records what a call told. A failed one, `None`, keeps the last reading. So does one that says nothing, if the node has
-    /// returned a header before: it has the method.
+    /// Records what a call told, unless a later one has ended before it. A failed one, `None`, keeps the last reading. So does
+    /// one that says nothing, if the node has returned a header before: it has the method.
     fn record(&mut self, reading: Option<HeadReading>, sent_at: Instant) {
+        if self.sent_at > Some(sent_at) {
+            return;
+        }
         let has_headers = self.reading.header().is_some();
         let told = reading.filter(|told| *told != HeadReading::Unknown || !has_headers);
         self.reading = told.unwrap_or(self.reading);
         self.sent_at = Some(sent_at);
-    }
-}
-
-/// Makes the calls that are wanted. A call at a node that has fallen silent does not hold up the next one.
-async fn read_when_wanted(
-    client: JsonRpcClient,
-    node: Arc<NodeEndpoint>,
-    newest: watch::Sender<Newest>,
-    mut wanted: watch::Receiver<Wanted>,
-) {
-    const MAX_CALLS: usize = 4;
-    let mut calls = FuturesUnordered::new();
-    let mut last_sent = None;
-    loop {
-        tokio::select! {
-            Some((sent_at, reading)) = calls.next() => newest.send_modify(|newest| {
-                if newest.sent_at < Some(sent_at) {
-                    newest.record(reading, sent_at);
-                }
-            }),
-            changed = wanted.changed(), if calls.len() < MAX_CALLS => {
-                if changed.is_err() {
-                    return;
-                }
-                let Wanted { since, deadline, is_repeatable } = *wanted.borrow_and_update();
-                if last_sent >= since {
-                    continue;
-                }
-                let sent_at = clock::now();
-                last_sent = Some(sent_at);
-                let repeats = is_repeatable && newest.borrow().reading != HeadReading::Unknown;
-                let (client, node) = (&client, &node);
-                calls.push(async move {
-                    let call = read(client, node, repeats);
-                    (sent_at, timeout(deadline, call).await.ok().flatten())
-                });
-            }
-        }
     }
 }
 
@@ -191,17 +157,20 @@ mod tests {
 
     #[test]
     fn a_call_that_tells_nothing_keeps_the_last_header() {
-        let (now, mut newest) = (Instant::now(), Newest::default());
+        let (mut now, mut newest) = (Instant::now(), Newest::default());
         newest.record(Some(HeadReading::Unknown), now);
         assert_eq!(newest.reading, HeadReading::Unknown);
-        for reading in [header(now, SECOND), HeadReading::Syncing] {
+        for reading in [HeadReading::Syncing, header(now, SECOND)] {
             newest.record(Some(reading), now);
-            newest.record(None, now + SECOND);
-            assert_eq!((newest.reading, newest.sent_at), (reading, Some(now + SECOND)));
+            now += SECOND;
+            newest.record(None, now);
+            assert_eq!((newest.reading, newest.sent_at), (reading, Some(now)));
         }
-        newest.record(Some(header(now, SECOND)), now);
+        let known = newest.reading;
         newest.record(Some(HeadReading::Unknown), now);
-        assert_eq!(newest.reading, header(now, SECOND));
+        // The reply to an earlier call may come later.
+        newest.record(Some(HeadReading::Syncing), now.checked_sub(SECOND).unwrap());
+        assert_eq!(newest.reading, known);
     }
 
     #[tokio::test]

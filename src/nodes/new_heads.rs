@@ -18,16 +18,14 @@ use reqwest::header::{
 use reqwest::{StatusCode, Upgraded};
 use ring::digest;
 use ring::rand::{Random, SystemRandom};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::jitter;
-use super::quantity;
+use super::{jitter, quantity, with_causes};
 use crate::config::{self, NodeUrl, Upstream, WebSocketScheme};
 use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
@@ -68,33 +66,6 @@ enum SubscriptionError {
     Closed,
     #[error("the node rejected the subscription: {0}")]
     SubscriptionRejected(String),
-}
-
-/// Any message: the response to the subscription, or an announcement.
-#[derive(Debug, Deserialize)]
-struct SubscriptionMessage<'a> {
-    #[serde(default)]
-    id: Option<u64>,
-    #[serde(default, borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    params: Option<HeadNotification<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct HeadNotification<'a> {
-    #[serde(borrow)]
-    subscription: &'a RawValue,
-    #[serde(borrow)]
-    result: BlockHeader<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct BlockHeader<'a> {
-    #[serde(borrow)]
-    number: &'a RawValue,
 }
 
 impl SubscriptionError {
@@ -258,10 +229,7 @@ impl NewHeadsSubscription {
     fn log_failure(&self, index: usize, failure: &SubscriptionError) {
         let reason = failure.reason();
         if self.outcome_log.changed_to(Err(reason)) {
-            let causes =
-                std::iter::successors(std::error::Error::source(failure), |error| error.source());
-            let error = causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"));
-            let error = self.redactor.redact_text(&error);
+            let error = self.redactor.redact_text(&with_causes(failure));
             let chain = self.chain.as_str();
             tracing::warn!(
                 chain,
@@ -280,32 +248,32 @@ fn accepted(key: &str) -> String {
     STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
-/// Waits for the subscription id, as the node writes it.
+/// Waits for the subscription id.
 async fn await_subscription_id(
     socket: &mut WebSocketStream<Upgraded>,
-) -> Result<String, SubscriptionError> {
+) -> Result<Value, SubscriptionError> {
     loop {
         let message = socket.next().await.ok_or(SubscriptionError::Closed)??;
         let Message::Text(text) = message else { continue };
-        let Ok(message) = serde_json::from_str::<SubscriptionMessage<'_>>(&text) else { continue };
-        match (message.result, message.error) {
-            (Some(name), None) if message.id == Some(1) => return Ok(name.get().to_owned()),
-            (_, Some(error)) => {
-                return Err(SubscriptionError::SubscriptionRejected(
-                    error.get().chars().take(200).collect(),
-                ));
-            }
-            _ => {}
+        let message: Value = serde_json::from_str(&text).unwrap_or_default();
+        if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
+            let error = error.to_string().chars().take(200).collect();
+            return Err(SubscriptionError::SubscriptionRejected(error));
+        }
+        let subscription = message.get("result").filter(|result| !result.is_null());
+        if let Some(subscription) = subscription.filter(|_| message.get("id") == Some(&1.into())) {
+            return Ok(subscription.clone());
         }
     }
 }
 
 /// Returns the announced block number. `None`: not an announcement.
-fn parse_new_head(text: &str, subscription: &str) -> Option<u64> {
-    let message: SubscriptionMessage<'_> = serde_json::from_str(text).ok()?;
-    let HeadNotification { subscription: name, result } = message.params?;
-    let number = u64::try_from(quantity::parse(result.number.get()).ok()?).ok()?;
-    (name.get() == subscription).then_some(number)
+fn parse_new_head(text: &str, subscription: &Value) -> Option<u64> {
+    let message: Value = serde_json::from_str(text).ok()?;
+    let params = message.get("params")?;
+    let number = params.get("result")?.get("number")?.to_string();
+    let number = u64::try_from(quantity::parse(&number).ok()?).ok()?;
+    (params.get("subscription")? == subscription).then_some(number)
 }
 
 #[cfg(test)]
@@ -364,15 +332,15 @@ mod tests {
     fn only_valid_head_notifications_are_parsed() {
         let text = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x1f","result":
             {"number":"0x1b4","hash":"0x00","logsBloom":"0x00","unknown":[{}]}}}"#;
-        assert_eq!(parse_new_head(text, "\"0x1f\""), Some(436));
-        assert_eq!(parse_new_head(text, "\"0x1e\""), None);
+        assert_eq!(parse_new_head(text, &"0x1f".into()), Some(436));
+        assert_eq!(parse_new_head(text, &"0x1e".into()), None);
         for invalid in ["", "{}", "[]", "null", "{\"params\":{}}", "{\"params\":null}", "\u{0}"] {
-            assert_eq!(parse_new_head(invalid, "\"0x1f\""), None, "{invalid}");
+            assert_eq!(parse_new_head(invalid, &"0x1f".into()), None, "{invalid}");
         }
-        assert_eq!(parse_new_head(&text.replace("\"0x1b4\"", "7"), "\"0x1f\""), Some(7));
+        assert_eq!(parse_new_head(&text.replace("\"0x1b4\"", "7"), &"0x1f".into()), Some(7));
         for number in ["\"\"", "\"0x\"", "null", "{}", "\"0x1ffffffffffffffff\"", "\"-1\""] {
             let odd = text.replace("\"0x1b4\"", number);
-            assert_eq!(parse_new_head(&odd, "\"0x1f\""), None, "{odd}");
+            assert_eq!(parse_new_head(&odd, &"0x1f".into()), None, "{odd}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{BodySnippet, Error};
+use super::Error;
 
 /// HTTP status of a node that limits the rate.
 const TOO_MANY_REQUESTS: u16 = 429;
@@ -182,13 +182,13 @@ pub(crate) fn parse_content(
         Ok(reply) if body.trim_ascii_start().starts_with(b"{") => reply,
         Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
         Err(_) if !status.is_success() => {
-            return Err(Error::Status(status.code, BodySnippet::default()));
+            return Err(Error::Status(status.code, String::new()));
         }
         Err(error) if error.is_data() => return Err(Error::InvalidReply("not a JSON-RPC reply")),
-        Err(_) => return Err(Error::NotJson(BodySnippet::default())),
+        Err(_) => return Err(Error::NotJson(String::new())),
     };
     if reply.result.is_none() && reply.error.is_none() && !status.is_success() {
-        return Err(Error::Status(status.code, BodySnippet::default()));
+        return Err(Error::Status(status.code, String::new()));
     }
     let has_matching_id = reply.id.is_some_and(|given| is_same_id(given.get(), id));
     if let Some(error) = reply.error {
@@ -242,7 +242,7 @@ impl<'a> NodeError<'a> {
             Some(code) if Self::UNSUPPORTED_CODES.contains(&code) => Error::Unsupported,
             // geth and Hiero return this message for a block that does not exist yet. It has no code of its own.
             _ if self.message().to_ascii_lowercase().contains("beyond head") => Error::BeyondHead,
-            code => Error::Node(code, BodySnippet::default()),
+            code => Error::Node(code, String::new()),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
-use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
+use super::fee_history::FeeHistoryRequest;
 use super::header_watch::HeaderWatch;
 use super::plan_pause::PlanPause;
 use super::{
@@ -43,8 +43,8 @@ pub(crate) struct NodeState {
     is_chain_doubted: bool,
     /// When a poll last failed.
     failed_at: Option<Instant>,
-    /// Form of the block count that the node accepts.
-    block_count_encoding: BlockCountEncoding,
+    /// True if the node accepts only an integer as the block count.
+    pub(super) has_integer_count: bool,
     pub(crate) breaker: CircuitBreaker,
     pub(crate) plan_pause: PlanPause,
     /// Time before which facts that reads learnt may be those of another chain.
@@ -58,7 +58,7 @@ impl NodeState {
             chain_verified_at: None,
             is_chain_doubted: false,
             failed_at: None,
-            block_count_encoding: BlockCountEncoding::Quantity,
+            has_integer_count: false,
             breaker: node_breaker::new(block_time, Duration::ZERO),
             plan_pause: PlanPause::default(),
             doubted_before: None,
@@ -122,11 +122,6 @@ impl UpstreamNode {
     /// Records a valid reply whose content was rejected.
     pub fn record_rejected_reply(&self) {
         self.update(|state| state.breaker.record_failure(clock::now()));
-    }
-
-    /// Form of the block count that the node accepts, as far as polls know.
-    pub(crate) fn block_count_encoding(&self) -> BlockCountEncoding {
-        self.state().block_count_encoding
     }
 
     /// Availability of the node for polls.
@@ -206,19 +201,19 @@ impl UpstreamNode {
     }
 
     async fn fetch_fee_history(&self, request: &FeeHistoryRequest) -> Result<FeeHistory, Error> {
-        let encoding = self.state().block_count_encoding;
-        let outcome = self.request_fee_history(request, encoding).await;
+        let has_integer_count = self.state().has_integer_count;
+        let outcome = self.request_fee_history(request, has_integer_count).await;
         if !is_params_rejected(&outcome) {
             return outcome;
         }
         // Stored before it has worked, so that a timeout in between does not lose it.
-        self.update(|state| state.block_count_encoding = encoding.alternative());
-        let answer = self.request_fee_history(request, encoding.alternative()).await;
+        self.update(|state| state.has_integer_count = !has_integer_count);
+        let answer = self.request_fee_history(request, !has_integer_count).await;
         if !is_params_rejected(&answer) {
             return answer;
         }
-        self.update(|state| state.block_count_encoding = encoding);
-        self.fetch_short_fee_history(request, encoding, outcome).await
+        self.update(|state| state.has_integer_count = has_integer_count);
+        self.fetch_short_fee_history(request, has_integer_count, outcome).await
     }
 
     /// Requests all blocks of a chain that is younger than the window. Some nodes reject a request for more blocks
@@ -226,16 +221,17 @@ impl UpstreamNode {
     async fn fetch_short_fee_history(
         &self,
         request: &FeeHistoryRequest,
-        encoding: BlockCountEncoding,
+        has_integer_count: bool,
         rejection: Result<FeeHistory, Error>,
     ) -> Result<FeeHistory, Error> {
         let newest = self.poll("eth_blockNumber", &json!([])).await?;
         let newest = quantity::parse(newest.get()).ok();
         let blocks = newest.and_then(|newest| usize::try_from(newest).ok()?.checked_add(1));
-        match blocks.and_then(|blocks| request.shortened(blocks)) {
-            Some(request) => self.request_fee_history(&request, encoding).await,
-            None => rejection,
-        }
+        let Some(block_count) = blocks.filter(|blocks| *blocks < request.block_count) else {
+            return rejection;
+        };
+        let shorter = FeeHistoryRequest { block_count, ..request.clone() };
+        self.request_fee_history(&shorter, has_integer_count).await
     }
 
     /// Calls `method` for a poll. It has no deadline of its own.
@@ -247,9 +243,9 @@ impl UpstreamNode {
     async fn request_fee_history(
         &self,
         request: &FeeHistoryRequest,
-        encoding: BlockCountEncoding,
+        has_integer_count: bool,
     ) -> Result<FeeHistory, Error> {
-        let params = request.params(encoding);
+        let params = request.params(has_integer_count);
         let result = self.poll("eth_feeHistory", &params).await?;
         Ok(request.parse(&result)?)
     }

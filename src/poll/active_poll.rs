@@ -85,11 +85,7 @@ impl UpstreamCall<'_> {
             }
             _ => Some(polled_at),
         };
-        // Asks that are known replace the tips when the reply is published.
-        let market = fees::price(&history, &[], &self.chain.pricing, &self.chain_parameters)?;
-        if is_unsynced_genesis(&history, self.chain) {
-            return Err(PollError::Genesis);
-        }
+        let market = price(&history, self.chain, &self.chain_parameters)?;
         if let Some(since) = verified_since {
             let left = self.deadline.saturating_sub(clock::elapsed(polled_at));
             candidate.upstream.verify_chain_again(since, left).await?;
@@ -311,8 +307,18 @@ impl<'a> ActivePoll<'a> {
     }
 }
 
-/// Returns true if the node has nothing but the genesis block of a chain that is known to have more. Its base fee of 0 is
-/// no price.
-pub(crate) fn is_unsynced_genesis(history: &FeeHistory, chain: &config::Chain) -> bool {
-    chain.has_long_history() && history.newest_block() == 0 && history.newest_known_base_fee() == 0
+/// Prices a reply, by the network's rule. Asks that are known replace the tips when it is published.
+///
+/// # Errors
+///
+/// Fails without a suggestion, and if the node has nothing but the genesis block of a chain that is known to have more. Its
+/// base fee of 0 is no price.
+pub(crate) fn price(
+    history: &FeeHistory,
+    chain: &config::Chain,
+    parameters: &ChainParameters,
+) -> Result<Market, PollError> {
+    let market = fees::price(history, &[], &chain.pricing, parameters)?;
+    let is_genesis = history.newest_block() == 0 && history.newest_known_base_fee() == 0;
+    if is_genesis && chain.has_long_history() { Err(PollError::Genesis) } else { Ok(market) }
 }

@@ -28,12 +28,8 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
         let is_overdue = current == ChainState::NoData && waited >= chain.config().max_age;
         if is_overdue && !has_warned_of_no_data {
             has_warned_of_no_data = true;
-            let waited = duration_text(waited);
-            tracing::warn!(
-                chain = chain.config().key,
-                waited,
-                "chain is not served yet: no data was read"
-            );
+            let (chain, waited) = (chain.config().key.as_str(), duration_text(waited));
+            tracing::warn!(chain, waited, "chain is not served yet: no data was read");
         }
         if current != state {
             if state == ChainState::Fresh {
@@ -72,27 +68,18 @@ fn time_to_change(chain: &StoredChain, snapshot: Option<&ServableSnapshot>) -> D
 }
 
 fn log_change(chain: &StoredChain, before: ChainState, now: ChainState, since: Instant) {
-    let chain_key = chain.config().key.as_str();
-    let after = duration_text(clock::elapsed(since));
+    let (chain, after) = (chain.config().key.as_str(), duration_text(clock::elapsed(since)));
     match (before, now) {
-        (ChainState::NoData, ChainState::Fresh) => {
-            tracing::info!(chain = chain_key, after, "chain is served");
-        }
-        (_, ChainState::Fresh) => {
-            tracing::info!(chain = chain_key, after, "chain is fresh again");
-        }
+        (ChainState::NoData, ChainState::Fresh) => tracing::info!(chain, after, "chain is served"),
+        (_, ChainState::Fresh) => tracing::info!(chain, after, "chain is fresh again"),
         (ChainState::Expired, ChainState::Stale(_)) => {
-            tracing::info!(chain = chain_key, after, "chain is served again, but stale");
+            tracing::info!(chain, after, "chain is served again, but stale");
         }
         (_, ChainState::Stale(reason)) => {
-            tracing::warn!(chain = chain_key, reason = reason.name(), "chain is stale");
+            tracing::warn!(chain, reason = reason.name(), "chain is stale");
         }
         (_, ChainState::Expired) => {
-            tracing::warn!(
-                chain = chain_key,
-                after,
-                "chain is not served any more: its data is too old"
-            );
+            tracing::warn!(chain, after, "chain is not served any more: its data is too old");
         }
         (_, ChainState::NoData) => {}
     }
@@ -100,11 +87,9 @@ fn log_change(chain: &StoredChain, before: ChainState, now: ChainState, since: I
 
 /// Returns whole seconds, or milliseconds below a second.
 fn duration_text(duration: Duration) -> String {
-    let whole = Duration::from_secs(duration.as_secs());
-    let shown = if whole.is_zero() {
-        Duration::from_millis(u64::from(duration.subsec_millis()))
-    } else {
-        whole
+    let shown = match duration.as_secs() {
+        0 => Duration::from_millis(duration.subsec_millis().into()),
+        seconds => Duration::from_secs(seconds),
     };
     humantime::format_duration(shown).to_string()
 }

@@ -10,8 +10,7 @@ use crate::config;
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::plausibility::SuspiciousReply;
 use crate::fees::{Market, Pricing, PricingError};
-use crate::nodes as upstream;
-use crate::nodes::Candidate;
+use crate::nodes::{self, Candidate, with_causes};
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{
     AttemptLabels, ChainLabels, ChainOutcomeLabels, Counter, Durations, Metrics, UpstreamLabels,
@@ -21,7 +20,7 @@ use crate::observe::metrics::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PollError {
     #[error(transparent)]
-    Rpc(#[from] upstream::Error),
+    Rpc(#[from] nodes::Error),
     #[error(transparent)]
     Unpriced(#[from] PricingError),
     #[error(transparent)]
@@ -152,7 +151,7 @@ impl PollReporter {
         let reason = failure.reason();
         self.count_attempt(index, reason);
         if self.outcome_logs.get(index).is_some_and(|log| log.changed_to(Err(reason))) {
-            let error = error_chain(failure);
+            let error = with_causes(failure);
             tracing::warn!(chain = self.chain, upstream = index, reason, error, "upstream failed");
         }
     }
@@ -237,10 +236,4 @@ impl PollReporter {
         self.metrics.upstream_attempts_total.get_or_create(&labels).increment();
         tracing::trace!(chain = self.chain, upstream, outcome, "upstream polled");
     }
-}
-
-/// Formats an error with its causes on one line.
-fn error_chain(failure: &PollError) -> String {
-    let causes = std::iter::successors(std::error::Error::source(failure), |error| error.source());
-    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
 }

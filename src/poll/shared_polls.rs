@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use super::active_poll::is_unsynced_genesis;
+use super::active_poll::price;
 use super::comparisons::Comparisons;
 use super::judge::{Judge, REMOTE};
 use super::{Poller, report};
 use crate::fees::plausibility::{self, Continuity, Doubt};
-use crate::fees::{self, FeeHistory, HeadReading};
+use crate::fees::{FeeHistory, HeadReading};
 use crate::nodes::UpstreamNode;
 use crate::observe::clock;
 use crate::store::{Accepted, Timestamps};
@@ -147,27 +147,21 @@ impl Poller {
             return AdoptOutcome::Duplicate;
         }
         // An earlier reply says nothing against a later one, however often it is read.
-        if is_earlier && last > Some(head) {
+        let has_expired = clock::elapsed(timestamps.observed_at) >= self.chain.max_age;
+        if has_expired || (is_earlier && last > Some(head)) {
             return AdoptOutcome::Older;
         }
-        if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
-            return AdoptOutcome::Older;
-        }
-        let Ok(market) =
-            fees::price(history, &[], &self.chain.pricing, &self.publisher.chain_parameters())
-        else {
+        let parameters = self.publisher.chain_parameters();
+        let Ok(market) = price(history, &self.chain, &parameters) else {
             return AdoptOutcome::Rejected;
         };
-        if is_unsynced_genesis(history, &self.chain) {
-            return AdoptOutcome::Rejected;
-        }
         let report = report(
             REMOTE,
             history,
             reading.for_reply(head, self.chain.block_time),
             self.last_history.as_ref(),
             &self.chain,
-            &self.publisher.chain_parameters(),
+            &parameters,
         );
         self.judge.set_leap(chain.last_leap());
         let mut round = self.judge.start_round(clock::now());

@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use crate::config::Config;
 use crate::fees;
-use crate::fees::{BaseFeeRule, Block, HeaderTime};
+use crate::fees::{BaseFeeRule, Block, HeaderTime, Pricing};
 use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
 use crate::observe::metrics::ChainLabels;
 use crate::store::{ChainStore, StaleReason, Timestamps};
-use active_poll::{PricedReply, is_unsynced_genesis};
+use active_poll::PricedReply;
+use reporter::PollError;
 
 /// Age of the first record in the tests, so that later ones can be newer.
 const FIRST_AGE: u64 = 30;
@@ -305,8 +306,11 @@ fn a_genesis_block_without_a_base_fee_is_no_price_of_a_known_chain() {
         // A local chain.
         (31_337, 0, 0, false),
     ] {
-        let block = Block { base_fee, gas_used_ratio: None, rewards: None };
+        let block = Block { base_fee, gas_used_ratio: None, rewards: Some([1, 1]) };
         let history = FeeHistory::new(newest, vec![block], None).unwrap();
-        assert_eq!(is_unsynced_genesis(&history, &chain(id)), is_unsynced, "{id} {newest}");
+        let (chain, parameters) = (chain(id), ChainParameters::from_pricing(&Pricing::default()));
+        let outcome = active_poll::price(&history, &chain, &parameters);
+        let is_refused = matches!(outcome, Err(PollError::Genesis));
+        assert_eq!(is_refused, is_unsynced, "{id} {newest}");
     }
 }

@@ -174,7 +174,6 @@ fn is_call_specific(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::BodySnippet;
 
     const BLOCK: Duration = Duration::from_secs(2);
 
@@ -189,7 +188,7 @@ mod tests {
     }
 
     fn status_error(status: u16) -> Error {
-        Error::Status(status, BodySnippet::default())
+        Error::Status(status, String::new())
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn suspicious_after(
     suspicious_amounts(history, earlier, pricing, &ChainParameters::from_pricing(pricing))
 }
 
-fn past_of_rule(history: &FeeHistory, known: KnownBlock, pricing: &Pricing) -> bool {
+fn past_of_rule(history: &FeeHistory, known: (u64, u128), pricing: &Pricing) -> bool {
     is_plausible_past(history, known, pricing, &ChainParameters::from_pricing(pricing))
 }
 
@@ -135,7 +135,7 @@ fn known_blocks_with_impossible_base_fees_are_suspicious() {
 fn old_blocks_that_cannot_precede_known_ones_are_implausible() {
     let pricing = Pricing { base_fee_change_denominator: NonZeroU64::new(8), ..Pricing::default() };
     let gwei = |amounts: &[u128]| -> Vec<u128> { amounts.iter().map(|it| it * GWEI).collect() };
-    let known = |number: u64, base_fee: u128| KnownBlock { number, base_fee: base_fee * GWEI };
+    let known = |number: u64, base_fee: u128| (number, base_fee * GWEI);
     // More blocks than a window.
     let long = |old: u128| [vec![old; 30], vec![30; 30]].concat();
     for (base_fees, known, expected) in [
@@ -163,7 +163,7 @@ fn old_blocks_that_cannot_precede_known_ones_are_implausible() {
 fn old_blocks_above_the_highest_base_fee_are_implausible() {
     for check_base_fees in [true, false] {
         let pricing = Pricing { check_base_fees, max_base_fee: 20, ..Pricing::default() };
-        let known = KnownBlock { number: 40, base_fee: 20 };
+        let known = (40, 20);
         assert!(past_of_rule(&history(1, &[20; 40]), known, &pricing));
         assert!(!past_of_rule(&history(1, &[&[21][..], &[20; 40]].concat()), known, &pricing));
     }
@@ -287,7 +287,7 @@ fn a_rule_that_the_chain_tells_bounds_the_base_fees_of_every_reply() {
     let known = [(rule, None), (None, rule)]
         .map(|(stated, observed)| ChainParameters::new(&pricing, stated, observed));
     let leap = history(1, &[GWEI, GWEI, 5 * GWEI]);
-    let (polled, end) = (history(2, &[GWEI, GWEI]), KnownBlock { number: 2, base_fee: GWEI });
+    let (polled, end) = (history(2, &[GWEI, GWEI]), (2, GWEI));
     for (parameters, is_believed) in [(unknown, true), (known[0], false), (known[1], false)] {
         let suspicion = suspicious_amounts(&leap, None, &pricing, &parameters);
         assert_eq!(suspicion.is_none(), is_believed);

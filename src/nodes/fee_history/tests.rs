@@ -116,7 +116,7 @@ fn each_percentile_has_one_column_in_ascending_order() {
             ..Pricing::default()
         };
         let request = FeeHistoryRequest::new(&pricing);
-        assert_eq!(request.params(BlockCountEncoding::Integer)[2], params);
+        assert_eq!(request.params(true)[2], params);
         let result = two_block_reply_with("reward", json!([row, row]));
         let history = request.parse(&to_raw_value(&result).unwrap()).unwrap();
         let rewards = history.blocks()[0].rewards.unwrap();
@@ -269,8 +269,8 @@ fn a_result_that_is_not_an_object_is_rejected() {
 #[test]
 fn the_block_count_is_encoded_as_quantity_or_integer() {
     let one = request(None, 20);
-    assert_eq!(one.params(BlockCountEncoding::Quantity), json!(["0x14", "latest", [60]]));
-    assert_eq!(one.params(BlockCountEncoding::Integer), json!([20, "latest", [60]]));
+    assert_eq!(one.params(false), json!(["0x14", "latest", [60]]));
+    assert_eq!(one.params(true), json!([20, "latest", [60]]));
     let two = request(Some(99.5), 1024);
-    assert_eq!(two.params(BlockCountEncoding::Quantity), json!(["0x400", "latest", [60, 99.5]]));
+    assert_eq!(two.params(false), json!(["0x400", "latest", [60, 99.5]]));
 }

@@ -1,7 +1,6 @@
 //! One poll: the reports of upstreams, and which of them is published.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::fees::BlockAge;
@@ -140,33 +139,21 @@ impl<'a> Round<'a> {
     }
 
     /// Returns the reason why a reply would be suspicious in this round, from its head and amounts.
-    #[must_use]
-    pub fn suspicion(&self, report: Report) -> Option<SuspiciousReply> {
+    pub(super) fn suspicion(&self, report: Report) -> Option<SuspiciousReply> {
         if self.judge.is_overtaken_by(report) {
             return report.suspicious_amounts;
         }
-        let published = self.judge.published.map(|published| published.observed.head);
-        if published.is_some_and(|published| report.head < published) {
-            Some(SuspiciousReply::Regression)
-        } else if self.is_jump(report) && !self.is_explained(report) {
-            Some(SuspiciousReply::Jump)
-        } else {
-            report.suspicious_amounts
+        if self.judge.published.is_some_and(|published| report.head < published.observed.head) {
+            return Some(SuspiciousReply::Regression);
         }
-    }
-
-    /// Returns true if the head of `report` is higher than the time since the published one explains.
-    fn is_jump(&self, report: Report) -> bool {
-        self.limits.is_some_and(|limits| report.head > limits.highest_of(report.upstream))
-    }
-
-    /// Returns true if the block of a jump is of now, and a clock has leapt, or the chain may have become faster. An upstream
-    /// that is less preferred cannot show the latter alone.
-    fn is_explained(&self, report: Report) -> bool {
-        let is_faster = self.limits.is_some_and(|limits| {
-            limits.is_preferred(report.upstream) && report.head <= limits.highest_of_faster
+        let is_jump = self.limits.is_some_and(|limits| {
+            // An upstream that is less preferred cannot show alone that the chain has become faster.
+            let is_faster =
+                limits.is_preferred(report.upstream) && report.head <= limits.highest_of_faster;
+            let is_explained = report.is_of_now && (self.judge.has_leapt() || is_faster);
+            report.head > limits.highest_of(report.upstream) && !is_explained
         });
-        report.is_of_now && (self.judge.has_leapt() || is_faster)
+        if is_jump { Some(SuspiciousReply::Jump) } else { report.suspicious_amounts }
     }
 
     /// Returns the plausible heads; `None`: all.
@@ -263,39 +250,27 @@ impl<'a> Round<'a> {
 
 /// Reports of a round, of which a majority may agree.
 struct Votes<'a> {
-    reports: &'a [(Report, Option<SuspiciousReply>)],
-    has_young: bool,
-    /// Number of upstreams with a vote.
-    upstreams: usize,
+    /// Those that have a vote, one of each upstream.
+    reports: Vec<&'a (Report, Option<SuspiciousReply>)>,
     /// The most preferred upstream with a plausible reply.
     best_plausible: Option<usize>,
 }
 
 impl<'a> Votes<'a> {
+    /// Counts the reports. A node that syncs or lags does not know the newest head, so it has no vote while another one's
+    /// block is young.
     fn new(reports: &'a [(Report, Option<SuspiciousReply>)]) -> Self {
         let plausible = reports.iter().filter(|(_, suspicion)| suspicion.is_none());
+        let best_plausible = plausible.map(|(report, _)| report.upstream).min();
         let has_young = reports.iter().any(|(report, _)| report.block_age == BlockAge::Young);
-        let mut votes = Self {
-            reports,
-            has_young,
-            upstreams: 0,
-            best_plausible: plausible.map(|(report, _)| report.upstream).min(),
-        };
-        let counted = reports.iter().map(|(report, _)| report);
-        votes.upstreams = count_upstreams(counted.filter(|report| votes.includes(report)));
-        votes
+        let voters = reports.iter().filter(|(it, _)| !has_young || it.block_age != BlockAge::Old);
+        Self { reports: voters.collect(), best_plausible }
     }
 
     /// Returns true if most upstreams agree with a plausible report.
     fn confirm_plausible(&self) -> bool {
         let mut plausible = self.reports.iter().filter(|(_, suspicion)| suspicion.is_none());
         plausible.any(|(report, _)| self.have_majority(report, None))
-    }
-
-    /// Returns true if this report has a vote. A node that syncs or lags does not know the newest head, so it has none
-    /// while another one's block is young.
-    fn includes(&self, report: &Report) -> bool {
-        !(self.has_young && report.block_age == BlockAge::Old)
     }
 
     /// Returns true if most upstreams agree with this report, at least two, and theirs are plausible or suspicious for
@@ -306,16 +281,13 @@ impl<'a> Votes<'a> {
             of.filter(|of| reason.is_some() || *of != SuspiciousReply::Regression)
                 .map(SuspiciousReply::concerns_head)
         };
-        let supporters = self.reports.iter().filter(|(other, suspicion)| {
-            kind(*suspicion) == kind(reason) && agree(report, other) && self.includes(other)
-        });
-        let supporters = count_upstreams(supporters.map(|(other, _)| other));
-        supporters >= 2 && supporters.saturating_mul(2) > self.upstreams
+        let supporters = self
+            .reports
+            .iter()
+            .filter(|(other, suspicion)| kind(*suspicion) == kind(reason) && agree(report, other));
+        let supporters = supporters.count();
+        supporters >= 2 && supporters.saturating_mul(2) > self.reports.len()
     }
-}
-
-fn count_upstreams<'a>(reports: impl Iterator<Item = &'a Report>) -> usize {
-    reports.map(|report| report.upstream).collect::<BTreeSet<_>>().len()
 }
 
 /// Returns true if both upstreams report nearly the same head and base fee.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::{FIRST_BLOCK, HistoryRefill};
 use crate::extras::reads::{Call, CallOrigin, NodeResponse};
 use crate::extras::trend::observation::DatedBlock;
-use crate::fees::plausibility::{self, KnownBlock};
+use crate::fees::plausibility;
 use crate::fees::{ChainParameters, FeeHistory};
 use crate::nodes::{FeeHistoryRequest, ReadError, parse_quantity};
 
@@ -56,7 +56,7 @@ impl HistoryRefill {
             newest_block: Some(above.number),
             ..FeeHistoryRequest::new(&self.pricing)
         };
-        let known = KnownBlock { number: above.number, base_fee: above.base_fee };
+        let known = (above.number, above.base_fee);
         let newest = self.chain.newest_snapshot();
         let parameters = newest.map(|newest| newest.market.chain_parameters);
         let parameters = parameters.unwrap_or_else(|| ChainParameters::from_pricing(&self.pricing));
