@@ -1,7 +1,8 @@
 //! State of each chain and its age.
 //!
-//! A [`Publisher`] per chain writes; any number of [`StoredChain`] handles read. Each chain has two stores:
+//! A [`Publisher`] per chain writes; any number of [`StoredChain`] handles read. Each chain has three stores:
 //!
+//! - A moka cache holds what may be served. It drops a snapshot `max_age` after it was observed.
 //! - A watch channel holds the newest snapshot, however old, and announces changes of what is served. A slow subscriber
 //!   sees the newest snapshot, never a backlog.
 //! - A ring holds the recent blocks without gaps, with their asks. A reorg replaces blocks; a gap drops all blocks below it.
@@ -20,6 +21,7 @@ mod newest_block;
 mod per_chain;
 mod publisher;
 mod recent_blocks;
+mod served;
 mod snapshot;
 mod state;
 pub(crate) mod wire;
@@ -41,6 +43,7 @@ pub use snapshot::{Snapshot, Timestamps};
 pub use state::{ChainState, ServableSnapshot, StaleReason, Unavailable};
 
 use crate::config;
+use served::ServedSnapshots;
 
 /// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.
 pub const COMPARED_BLOCKS: usize = 20;
@@ -62,6 +65,7 @@ pub struct StoredChain {
 #[derive(Debug)]
 struct ChainRecord {
     config: config::Chain,
+    served: ServedSnapshots,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
     /// Number of publications, readings of rewards and leaps.
@@ -85,7 +89,9 @@ impl ChainStore {
     /// Creates an empty store of `chains`, in their order, with a writer for each.
     #[must_use]
     pub fn new(chains: &[config::Chain]) -> (Self, Vec<Publisher>) {
-        let chains: Arc<[StoredChain]> = chains.iter().cloned().map(StoredChain::new).collect();
+        let served = served::new_cache();
+        let chains: Arc<[StoredChain]> =
+            chains.iter().map(|config| StoredChain::new(config.clone(), served.clone())).collect();
         let mut by_name = HashMap::new();
         for (index, chain) in chains.iter().enumerate() {
             by_name.insert(chain.config().key.clone(), index);
@@ -141,7 +147,7 @@ impl ChainStore {
 }
 
 impl StoredChain {
-    fn new(config: config::Chain) -> Self {
+    fn new(config: config::Chain, served: ServedSnapshots) -> Self {
         let recent_blocks = RecentBlocks::new(
             config.history_blocks.get(),
             &config.pricing,
@@ -149,6 +155,7 @@ impl StoredChain {
         );
         let record = ChainRecord {
             config,
+            served,
             latest: watch::Sender::new(LatestState::default()),
             recent_blocks: RwLock::new(recent_blocks),
             revision: AtomicU64::new(0),
@@ -169,7 +176,13 @@ impl StoredChain {
     ///
     /// Returns [`Unavailable`] if there is none, or only an expired one.
     pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
-        ServableSnapshot::new(self.newest_snapshot(), self.config(), self.last_leap())
+        // Asked for first, because the first publication may come in between.
+        let had_data = self.newest_block().is_some();
+        let served = self.record.served.get(&self.config().chain_id);
+        if served.is_none() && had_data {
+            return Err(Unavailable::Expired);
+        }
+        ServableSnapshot::new(served, self.config(), self.last_leap())
     }
 
     /// Calls `read` with the recent blocks. Nothing is published meanwhile, so all that it reads of the chain, and of what

@@ -128,11 +128,12 @@ impl Publisher {
         let accepted = Accepted { market, ..accepted };
         let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &mut blocks, chain);
         let snapshot = Arc::new(snapshot);
-        let is_news = snapshot.is_news_after(last.as_deref(), chain.max_age);
+        let is_news = snapshot.is_news_after(last.as_deref());
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
         for observer in &mut *observers {
             observer.published(&publication);
         }
+        record.served.insert(chain.chain_id, Arc::clone(&snapshot));
         record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(Arc::clone(&snapshot));
             let is_other_state = self.chain.update_state(latest);

@@ -42,6 +42,8 @@ pub struct Snapshot {
     pub block: NewestBlock,
     /// Reasons to doubt a value of the window, each once.
     pub doubts: Vec<Doubt>,
+    /// Age up to which it may be served.
+    pub(super) max_age: Duration,
     pub(super) timestamps: Timestamps,
     /// When this process received it. Another replica may have observed it before that.
     pub(super) received_at: Instant,
@@ -139,6 +141,7 @@ impl Snapshot {
             block: NewestBlock::new(&accepted, last, first_seen, chain.max_block_age(block_time)),
             market: accepted.market,
             doubts: accepted.doubts,
+            max_age: chain.max_age,
             timestamps: Timestamps { head_changed_at, ..timestamps },
             received_at: accepted.received_at,
         }
@@ -165,13 +168,13 @@ impl Snapshot {
 
     /// Returns true if subscribers do not have what the snapshot says: it has a new head or body, or `last` had expired,
     /// and subscribers that came meanwhile have received nothing. A repeat is harmless.
-    pub(super) fn is_news_after(&self, last: Option<&Self>, max_age: Duration) -> bool {
+    pub(super) fn is_news_after(&self, last: Option<&Self>) -> bool {
         const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
         last.is_none_or(|last| {
             let age = clock::elapsed(last.timestamps.observed_at);
             last.newest_block != self.newest_block
                 || last.body != self.body
-                || age.saturating_add(EXPIRY_MARGIN) >= max_age
+                || age.saturating_add(EXPIRY_MARGIN) >= self.max_age
         })
     }
 }
