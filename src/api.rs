@@ -39,7 +39,7 @@ use self::routes::routes;
 use crate::config::{Config, Server};
 use crate::http::app::{PublicParts, timeout_or_never};
 use crate::http::cors::Cors;
-use crate::http::request_checks::{AdminHosts, CostlyRoutes, RequestChecks};
+use crate::http::request_checks::{AdminHosts, RequestChecks};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::store::ChainStore;
@@ -137,10 +137,7 @@ pub(crate) fn public(
         let below = Router::new().nest(base_path, all);
         extras.at_root.into_iter().fold(below.merge(probes), Router::merge)
     };
-    let mut costly_routes = CostlyRoutes::default();
-    for route in COSTLY_ROUTES.into_iter().chain(extras.costly) {
-        costly_routes.add(base_path, route);
-    }
+    let costly_routes = COSTLY_ROUTES.into_iter().chain(extras.costly);
     let checks = RequestChecks::new(base_path, costly_routes, None, metrics);
     let cors = Cors::new(&config.cors, extras.exposed_headers);
     let fast_path = SuggestionFastPath::new(base_path, store, cors.exposed_to_all(), metrics);
@@ -170,7 +167,7 @@ pub(crate) fn admin(
         .layer(timeout_layer(config));
     let hosts = Some(AdminHosts::new(&config.server));
     let base_path = &config.server.base_path;
-    let checks = RequestChecks::new(base_path, CostlyRoutes::default(), hosts, metrics);
+    let checks = RequestChecks::new(base_path, [], hosts, metrics);
     App::new("admin", routes, checks, None, config, memory, metrics)
 }
 

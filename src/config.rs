@@ -25,11 +25,11 @@ pub(crate) mod upstream;
 pub(crate) mod value_tree;
 mod variables;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
 use figment::value::Value;
+use serde::Serialize;
 use toml_edit::DocumentMut;
 
 pub use chain::Chain;
@@ -55,7 +55,7 @@ use section::{ConfiguredSection, Finding, Needs, Section};
 use crate::fees::Pricing;
 
 /// A complete, checked configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Config {
     /// Listeners and shutdown.
     pub server: Server,
@@ -70,14 +70,19 @@ pub struct Config {
     /// Export of spans.
     pub tracing: Tracing,
     /// Chains, in ascending order of chain id; never empty.
+    #[serde(serialize_with = "chains::serialize")]
     pub chains: Vec<Chain>,
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
+    #[serde(skip)]
     pub notes: Vec<String>,
     /// Where the chains come from, for people: a file, or what stands for it.
+    #[serde(skip)]
     pub(crate) origin: String,
     /// True if the chains are recorded: their prices are not current, and nothing of them is shared or kept.
+    #[serde(skip)]
     pub(crate) has_recorded_chains: bool,
     /// Sections of other rooms, those of the chains' tables too.
+    #[serde(skip)]
     pub(crate) sections: Vec<ConfiguredSection>,
 }
 
@@ -224,21 +229,11 @@ impl Config {
 
     /// Returns all values, those of extras too. Secrets are hidden.
     fn to_document(&self) -> DocumentMut {
-        let chains = self.chains.iter().map(|chain| (&chain.key, chain.with_all_values()));
-        let own = [
-            ("server", toml_output::to_item(&self.server)),
-            ("limits", toml_output::to_item(&self.limits)),
-            ("upstream", toml_output::to_item(&self.upstream)),
-            ("cors", toml_output::to_item(&self.cors)),
-            ("log", toml_output::to_item(&self.log)),
-            ("tracing", toml_output::to_item(&self.tracing)),
-            (CHAINS, toml_output::to_item(&chains.collect::<BTreeMap<_, _>>())),
-        ];
-        let others = self.sections.iter().map(|section| (section.name, section.item.clone()));
-        let mut document = DocumentMut::new();
-        for (name, item) in own.into_iter().chain(others) {
+        let own = toml_output::to_item(self).and_then(|item| item.into_table().ok());
+        let mut document = DocumentMut::from(own.unwrap_or_default());
+        for ConfiguredSection { name, item, .. } in &self.sections {
             if let Some(item) = item {
-                toml_output::add(&mut document, name, item);
+                toml_output::add(&mut document, name, item.clone());
             }
         }
         document

@@ -44,43 +44,29 @@ impl Chain {
 
     /// Reports all values that are not allowed.
     pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
-        if !self.name.as_deref().is_none_or(is_shown) {
-            mistakes.reject("name", "must not be empty or contain control characters");
-        }
+        let is_name = self.name.as_deref().is_none_or(is_shown);
+        mistakes.require("name", is_name, "must not be empty or contain control characters");
         let is_symbol =
             |text: &str| is_shown(text) && text.chars().count() <= Self::MAX_CURRENCY_LENGTH;
-        if !self.currency.as_deref().is_none_or(is_symbol) {
-            mistakes.reject("currency", "must be a symbol of 1 to 12 characters, such as \"ETH\"");
-        }
-        if !Self::CHAIN_IDS.contains(&self.chain_id) {
-            mistakes.reject("chain_id", "must be from 1 to 9007199254740991");
-        }
-        if self.rpc_urls.is_empty() {
-            mistakes.reject("rpc_urls", "must name at least one http:// or https:// URL");
-        }
+        let allowed = "must be a symbol of 1 to 12 characters, such as \"ETH\"";
+        mistakes.require("currency", self.currency.as_deref().is_none_or(is_symbol), allowed);
+        mistakes.require_range("chain_id", self.chain_id, Self::CHAIN_IDS);
+        let allowed = "must name at least one http:// or https:// URL";
+        mistakes.require("rpc_urls", !self.rpc_urls.is_empty(), allowed);
         let urls = self.rpc_urls.len();
         if self.agreement.get() > urls {
             let allowed = format!("must be from 1 to {urls}, the number of rpc_urls");
             mistakes.reject_with("agreement", &["rpc_urls"], allowed);
         }
         self.check_times(mistakes);
-        if self.max_polls_per_block.get() > 10 {
-            mistakes.reject("max_polls_per_block", "must be from 1 to 10");
-        }
-        if self.reads_per_minute.is_some_and(|reads| reads > 1_000_000) {
-            mistakes.reject("reads_per_minute", "must be from 0 to 1000000");
-        }
-        if self.history_blocks.get() > 65_536 {
-            mistakes.reject("history_blocks", "must be from 1 to 65536");
-        }
+        mistakes.require_range("max_polls_per_block", self.max_polls_per_block.get(), 1..=10);
+        let reads = self.reads_per_minute.unwrap_or_default();
+        mistakes.require_range("reads_per_minute", reads, 0..=1_000_000);
+        mistakes.require_range("history_blocks", self.history_blocks.get(), 1..=65_536);
         // geth limits a fee history to these.
-        if self.pricing.window_blocks.get() > 1024 {
-            mistakes.reject("pricing.window_blocks", "must be from 1 to 1024");
-        }
+        mistakes.require_range("pricing.window_blocks", self.pricing.window_blocks.get(), 1..=1024);
         // Larger ones would leave too few of the remembered blocks with known asks.
-        if self.pricing.ask_interval > 200 {
-            mistakes.reject("pricing.ask_interval", "must be from 0 to 200");
-        }
+        mistakes.require_range("pricing.ask_interval", self.pricing.ask_interval, 0..=200);
         self.check_floors(mistakes);
         if let Some(mistake) = self.pricing.percentiles_mistake() {
             mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);
@@ -88,13 +74,11 @@ impl Chain {
     }
 
     fn check_times(&self, mistakes: &mut SectionMistakes) {
-        if !Self::BLOCK_TIMES.contains(&self.block_time) {
-            mistakes.reject("block_time", "must be from 10ms to 1h");
-        }
+        let is_allowed = Self::BLOCK_TIMES.contains(&self.block_time);
+        mistakes.require("block_time", is_allowed, "must be from 10ms to 1h");
+        let is_allowed = Self::POLL_INTERVALS.contains(&self.min_poll_interval);
+        mistakes.require("min_poll_interval", is_allowed, "must be from 10ms to 1m");
         let block_time = format_duration(self.block_time);
-        if !Self::POLL_INTERVALS.contains(&self.min_poll_interval) {
-            mistakes.reject("min_poll_interval", "must be from 10ms to 1m");
-        }
         let least_age = self.stale_after(self.block_time);
         let stale_after = format_duration(least_age);
         if self.flashblock_time.is_some_and(|time| time > self.block_time) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use figment::value::{Dict, Value};
+use serde::Serializer;
 
 use super::chain::{Chain, parse_hex_chain_id};
 use super::keys::{CHAINS, keys_of};
@@ -34,6 +35,11 @@ pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
         }
     }
     by_id.into_values().collect()
+}
+
+/// Writes all values of the chains, by key.
+pub(super) fn serialize<S: Serializer>(chains: &[Chain], out: S) -> Result<S::Ok, S::Error> {
+    out.collect_map(chains.iter().map(|chain| (&chain.key, chain.with_all_values())))
 }
 
 /// Returns what is wrong with the key of a chain. Upper case cannot come from the environment, digits alone could be a

@@ -1,7 +1,9 @@
 //! Collects the mistakes of a configuration, so that one start tells all of them, but for missing keys and values of a wrong
 //! type or form: of those it tells one in each section and in each chain.
 
+use std::fmt::Display;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use figment::error::Kind;
@@ -162,6 +164,25 @@ impl<'b> SectionMistakes<'_, 'b> {
         self.all.add(&self.path(key), problem);
     }
 
+    /// Reports a value unless it is allowed.
+    pub(crate) fn require(&mut self, key: &str, is_allowed: bool, allowed: &str) {
+        if !is_allowed {
+            self.reject(key, allowed);
+        }
+    }
+
+    /// Reports a number outside of a range.
+    pub(crate) fn require_range<N: Copy + Display + PartialOrd>(
+        &mut self,
+        key: &str,
+        number: N,
+        range: RangeInclusive<N>,
+    ) {
+        if !range.contains(&number) {
+            self.reject(key, format!("must be from {} to {}", range.start(), range.end()));
+        }
+    }
+
     /// Returns the mistakes of a table below the section.
     pub(crate) fn table(&mut self, name: &str) -> SectionMistakes<'_, 'b> {
         let mut section = self.section.clone();
@@ -180,17 +201,13 @@ impl<'b> SectionMistakes<'_, 'b> {
     /// Checks a time-out of requests.
     pub(crate) fn check_timeout(&mut self, key: &str, timeout: Duration) {
         const MAX: Duration = Duration::from_hours(1);
-        if timeout.is_zero() || timeout > MAX {
-            self.reject(key, "must be above 0s and at most 1h");
-        }
+        let is_allowed = !timeout.is_zero() && timeout <= MAX;
+        self.require(key, is_allowed, "must be above 0s and at most 1h");
     }
 
     /// Checks a number of concurrent requests or of calls in one.
     pub(crate) fn check_count(&mut self, key: &str, count: NonZeroUsize) {
-        const MAX: usize = 65_536;
-        if count.get() > MAX {
-            self.reject(key, "must be from 1 to 65536");
-        }
+        self.require_range(key, count.get(), 1..=65_536);
     }
 
     /// Returns true if the file, a variable or an argument sets this key.

@@ -145,10 +145,14 @@ impl UpstreamUrl {
     #[must_use]
     pub fn may_contain_secret(&self) -> bool {
         let Self(url, _) = self;
-        let has_user = !url.username().is_empty() || url.password().is_some();
         let mut segments = url.path_segments().into_iter().flatten();
         let has_key = segments.any(|segment| !looks_public(segment));
-        has_user || has_key || url.query().is_some() || url.fragment().is_some()
+        self.has_user() || has_key || url.query().is_some() || url.fragment().is_some()
+    }
+
+    /// Returns true if the URL has a user name or a password.
+    pub(super) fn has_user(&self) -> bool {
+        !self.0.username().is_empty() || self.0.password().is_some()
     }
 
     /// Returns true if the host is a loopback or private address, or a name that only a local network resolves.

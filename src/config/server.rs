@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::mistakes::SectionMistakes;
@@ -60,14 +60,11 @@ impl Server {
 
     /// Reports all values that are not allowed.
     pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
-        if !self.has_usable_base_path() {
-            let allowed = "must be empty or like /a/b, without a trailing slash";
-            mistakes.reject("base_path", allowed);
-        }
-        if Self::PROBE_PATHS.contains(&self.base_path.as_str()) {
-            let allowed = "must not be /livez or /readyz, which stay at the root";
-            mistakes.reject("base_path", allowed);
-        }
+        let allowed = "must be empty or like /a/b, without a trailing slash";
+        mistakes.require("base_path", self.has_usable_base_path(), allowed);
+        let is_probe = Self::PROBE_PATHS.contains(&self.base_path.as_str());
+        let allowed = "must not be /livez or /readyz, which stay at the root";
+        mistakes.require("base_path", !is_probe, allowed);
         if self.listen == self.admin_listen && self.listen.port() != 0 {
             // The one that is set is the mistake.
             let [key, other] = if mistakes.is_configured("admin_listen") {
@@ -80,13 +77,10 @@ impl Server {
         }
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let is_name = |name: &String| !name.is_empty() && name.bytes().all(is_name_byte);
-        if !self.admin_hosts.iter().all(is_name) {
-            let allowed = "must be host names such as \"gas-suggestion\", no ports";
-            mistakes.reject("admin_hosts", allowed);
-        }
-        if self.drain_delay > Self::MAX_DRAIN_DELAY {
-            mistakes.reject("drain_delay", "must be at most 1h");
-        }
+        let allowed = "must be host names such as \"gas-suggestion\", no ports";
+        mistakes.require("admin_hosts", self.admin_hosts.iter().all(is_name), allowed);
+        let is_short = self.drain_delay <= Self::MAX_DRAIN_DELAY;
+        mistakes.require("drain_delay", is_short, "must be at most 1h");
     }
 
     /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route unchanged.
@@ -103,11 +97,13 @@ impl Server {
 }
 
 /// Number of serving threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Threads {
     /// One per core that the process may use: its affinity and its cgroup's limit count.
     Auto,
     /// This many.
+    #[serde(untagged)]
     Fixed(NonZeroUsize),
 }
 
@@ -128,19 +124,10 @@ impl<'de> Deserialize<'de> for Threads {
         input.deserialize_any(ParsedVisitor {
             expected: "\"auto\" or a number from 1 to 256",
             parse: |text| match text {
-                AUTO => Some(Self::Auto),
+                "auto" => Some(Self::Auto),
                 number => parse_digits(number).filter(|count| *count <= Self::MAX).map(Self::Fixed),
             },
         })
-    }
-}
-
-impl Serialize for Threads {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => out.serialize_str(AUTO),
-            Self::Fixed(count) => count.serialize(out),
-        }
     }
 }
 
@@ -209,16 +196,15 @@ impl Limits {
     }
 }
 
-/// Limit that the surroundings of the process decide.
-const AUTO: &str = "auto";
-
 /// Memory limit of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MemoryLimit {
     /// The smallest limit of the process's cgroup and its ancestors; 1 GiB if there is none.
     Auto,
     /// This many bytes.
-    Bytes(usize),
+    #[serde(untagged)]
+    Bytes(#[serde(serialize_with = "units::size::serialize")] usize),
 }
 
 impl MemoryLimit {
@@ -231,19 +217,10 @@ impl<'de> Deserialize<'de> for MemoryLimit {
         input.deserialize_str(ParsedVisitor {
             expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
             parse: |text| match text {
-                AUTO => Some(Self::Auto),
+                "auto" => Some(Self::Auto),
                 size => parse_size(size).filter(|bytes| *bytes >= Self::MIN_BYTES).map(Self::Bytes),
             },
         })
-    }
-}
-
-impl Serialize for MemoryLimit {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => out.serialize_str(AUTO),
-            Self::Bytes(bytes) => units::size::serialize(bytes, out),
-        }
     }
 }
 

@@ -30,15 +30,9 @@ impl Tracing {
         if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base_url) {
             mistakes.reject("otlp_endpoint", allowed);
         }
-        let has_user = |url: &UpstreamUrl| {
-            !url.expose().username().is_empty() || url.expose().password().is_some()
-        };
-        if self.otlp_endpoint.as_ref().is_some_and(has_user) {
-            let allowed = "must not contain a user; set a key in OTEL_EXPORTER_OTLP_HEADERS";
-            mistakes.reject("otlp_endpoint", allowed);
-        }
-        if !(0.0..=1.0).contains(&self.sample_ratio) {
-            mistakes.reject("sample_ratio", "must be from 0 to 1");
-        }
+        let has_user = self.otlp_endpoint.as_ref().is_some_and(UpstreamUrl::has_user);
+        let allowed = "must not contain a user; set a key in OTEL_EXPORTER_OTLP_HEADERS";
+        mistakes.require("otlp_endpoint", !has_user, allowed);
+        mistakes.require_range("sample_ratio", self.sample_ratio, 0.0..=1.0);
     }
 }

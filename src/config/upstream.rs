@@ -22,7 +22,8 @@ pub struct Upstream {
 }
 
 /// A forward proxy.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ForwardProxy {
     /// Requests go to the upstreams directly.
     #[default]
@@ -30,6 +31,7 @@ pub enum ForwardProxy {
     /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment decide.
     Environment,
     /// All requests go through this proxy, those to `https://` URLs by `CONNECT`.
+    #[serde(untagged)]
     Url(UpstreamUrl),
 }
 
@@ -50,16 +52,6 @@ impl<'de> Deserialize<'de> for ForwardProxy {
             "off" => Ok(Self::Off),
             "environment" => Ok(Self::Environment),
             url => url.parse().map(Self::Url).map_err(|_| D::Error::custom(EXPECTED)),
-        }
-    }
-}
-
-impl Serialize for ForwardProxy {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Off => out.serialize_str("off"),
-            Self::Environment => out.serialize_str("environment"),
-            Self::Url(url) => url.serialize(out),
         }
     }
 }

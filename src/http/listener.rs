@@ -135,10 +135,7 @@ impl Listener {
             .header_read_timeout((!header_timeout.is_zero()).then_some(header_timeout));
         Self {
             clients,
-            max_connections: match limits.max_connections {
-                0 => usize::MAX,
-                limit => limit,
-            },
+            max_connections: limits.max_connections,
             accept_counters: counters(&metrics.connections_total, |outcome| {
                 ListenerOutcomeLabels { listener, outcome }
             }),

@@ -18,17 +18,13 @@ pub(crate) struct AdminHosts {
     names: Vec<String>,
 }
 
-/// Routes whose requests cost more than one unit of their client's rate limit, which the handler charges.
-#[derive(Debug, Default)]
-pub(crate) struct CostlyRoutes(matchit::Router<()>);
-
 /// Checks of one listener.
 #[derive(Debug)]
 pub(crate) struct RequestChecks {
     /// Paths without a rate limit.
     exempt_paths: Vec<String>,
-    /// Routes whose handlers charge for more than one request.
-    costly_routes: CostlyRoutes,
+    /// Routes whose requests cost more than one unit of their client's rate limit, which the handler charges.
+    costly_routes: matchit::Router<()>,
     /// `None`: every host is accepted.
     hosts: Option<AdminHosts>,
     rate_limited: Counter,
@@ -41,17 +37,23 @@ impl RequestChecks {
     /// Limit of the request line and the headers together.
     const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-    /// Creates the checks. `/livez` and `/readyz` have no rate limit, at the root and below `base_path`.
+    /// Creates the checks. `/livez` and `/readyz` have no rate limit, at the root and below `base_path`. The handlers of
+    /// `costly_routes`, below `base_path`, charge for more than one request.
     pub(crate) fn new(
         base_path: &str,
-        costly_routes: CostlyRoutes,
+        costly_routes: impl IntoIterator<Item = &'static str>,
         hosts: Option<AdminHosts>,
         metrics: &Metrics,
     ) -> Self {
+        let mut costly = matchit::Router::new();
+        for route in costly_routes {
+            let added = costly.insert(format!("{base_path}{route}"), ());
+            added.expect("routes differ, as the router's do");
+        }
         let probes = |prefix| Server::PROBE_PATHS.map(|path| format!("{prefix}{path}"));
         let exempt_paths = [probes(""), probes(base_path)].concat();
         let rate_limited = metrics.requests_rate_limited_total.clone();
-        Self { exempt_paths, costly_routes, hosts, rate_limited }
+        Self { exempt_paths, costly_routes: costly, hosts, rate_limited }
     }
 
     /// Accepts a request that has exactly one valid host and at most the transfer coding `chunked`, is not CONNECT, has a
@@ -83,7 +85,7 @@ impl RequestChecks {
         if self.is_probe(uri) {
             return Ok(());
         }
-        let rate = peer.check_rate(headers, now, || self.costly_routes.contain(uri.path()));
+        let rate = peer.check_rate(headers, now, || self.is_costly(uri.path()));
         if let Err(wait) = rate {
             self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
@@ -98,22 +100,13 @@ impl RequestChecks {
         Ok(())
     }
 
+    fn is_costly(&self, path: &str) -> bool {
+        self.costly_routes.at(path).is_ok()
+    }
+
     /// Returns true if the path is that of a probe.
     pub(crate) fn is_probe(&self, uri: &Uri) -> bool {
         self.exempt_paths.iter().any(|probe| probe == uri.path())
-    }
-}
-
-impl CostlyRoutes {
-    /// Adds a route below `base_path`.
-    pub(crate) fn add(&mut self, base_path: &str, route: &str) {
-        self.0
-            .insert(format!("{base_path}{route}"), ())
-            .expect("routes differ, as the router's do");
-    }
-
-    fn contain(&self, path: &str) -> bool {
-        self.0.at(path).is_ok()
     }
 }
 
@@ -203,15 +196,13 @@ mod tests {
 
     #[test]
     fn costly_routes_are_found_by_their_path() {
-        let mut routes = CostlyRoutes::default();
-        for route in ["/rpc/{chain}", "/v1/{chain}/fee-history", "/v1/fee-markets"] {
-            routes.add("/base", route);
-        }
+        let routes = ["/rpc/{chain}", "/v1/{chain}/fee-history", "/v1/fee-markets"];
+        let checks = RequestChecks::new("/base", routes, None, &Metrics::new());
         for path in ["/base/rpc/7", "/base/v1/a%20b/fee-history", "/base/v1/fee-markets"] {
-            assert!(routes.contain(path), "{path}");
+            assert!(checks.is_costly(path), "{path}");
         }
         for path in ["/rpc/7", "/base/rpc/7/8", "/base/v1/fee-history", "/base/v1/fee-markets/"] {
-            assert!(!routes.contain(path), "{path}");
+            assert!(!checks.is_costly(path), "{path}");
         }
     }
 
