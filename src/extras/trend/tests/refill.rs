@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::fill::RefilledHours;
 use super::*;
+use crate::extras::trend::fill::RefilledHours;
 
 /// Returns a trend that is restored from what is written of this one.
 fn restored(trend: &FeeTrend) -> FeeTrend {
