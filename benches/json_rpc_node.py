@@ -2,6 +2,13 @@
 
 import http.server
 import json
+import socket
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Refused(Exception):

@@ -12,7 +12,6 @@ import http.client
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -66,12 +65,6 @@ def answer(_, call):
     }
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def send_reads(port, address):
     """Sends batches of 100 reads, each as soon as the client's limit allows it."""
     client = http.client.HTTPConnection("127.0.0.1", port, source_address=(address, 0))
@@ -96,7 +89,7 @@ def send_reads(port, address):
 def main():
     node = json_rpc_node.node(answer)
     threading.Thread(target=node.serve_forever, daemon=True).start()
-    port, admin = free_port(), free_port()
+    port, admin = json_rpc_node.free_port(), json_rpc_node.free_port()
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "config.toml")
         with open(config, "w") as file:

@@ -5,8 +5,6 @@
 # and with a log line per request. The own share is the processor time per request beyond hyper's. Prints Markdown tables.
 # Usage: benches/serving.sh [rounds]
 #
-# PEERS="NAME=URL=PID …" adds other running services.
-#
 # wrk runs on the same processors. Absolute figures drift with the machine, so the results are ratios of interleaved
 # runs: median, minimum and maximum of the rounds. The last table compares other routes with the price. The script fails if
 # one takes more than twice its processor time, or if the own share exceeds 1.0 µs, or 1.5 µs on 1,000 connections.
@@ -145,13 +143,6 @@ run_ab() { # result file, more arguments for ab
         END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' "$directory/ab" >>"$directory/$result"
 }
 
-peers=()
-for peer in ${PEERS:-}; do
-    IFS== read -r name peer_url process <<<"$peer"
-    processes[$name]="$process $({ pgrep -P "$process" || true; } | tr '\n' ' ')"
-    peers+=("$name=$peer_url")
-done
-
 served() { # number of suggestion responses
     curl -sSf "$admin/metrics" |
         awk '/^gas_suggestion_suggestion_responses_total.*chain="ethereum"/ { sum += $2 } END { printf "%.0f\n", sum }'
@@ -177,10 +168,6 @@ for _ in $(seq "$rounds"); do
     run nginx-1000 nginx 1000 "$nginx_url"
     run memory-1000 nginx 1000 "$memory_url"
     run bare-1000 bare 1000 "$bare_url"
-    for peer in "${peers[@]}"; do
-        run "${peer%%=*}-64" "${peer%%=*}" 64 "${peer#*=}"
-        run "${peer%%=*}-1000" "${peer%%=*}" 1000 "${peer#*=}"
-    done
 done
 [ $(($(served) - before)) -gt 1000 ] || { echo "the requests did not reach the service" >&2; exit 1; }
 
@@ -202,9 +189,6 @@ for connections in 64 1000; do
     row "nginx, the same body as a file" "nginx-$connections" "nginx-$connections"
     row "nginx, the same body from memory" "memory-$connections" "nginx-$connections"
     row "hyper, the same headers and body" "bare-$connections" "nginx-$connections"
-    for peer in "${peers[@]}"; do
-        row "${peer%%=*}" "${peer%%=*}-$connections" "nginx-$connections"
-    done
     [ $connections = 64 ] || continue
     row "304" not-modified-64 nginx-64
     row "the service with its log, to nginx with its access log" logging-64 logging-nginx-64

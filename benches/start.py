@@ -19,20 +19,16 @@ import sys
 import tempfile
 import time
 
+import json_rpc_node
+
 SERVICE, RECORDED_NODE = sys.argv[1], sys.argv[2]
 STARTS, SECONDS = int(sys.argv[3]), int(sys.argv[4])
 BLOCK_TIME = float(sys.argv[5])
 ROUND_TRIP = 0.1
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def start(folder, chains):
-    port, admin = free_port(), free_port()
+    port, admin = json_rpc_node.free_port(), json_rpc_node.free_port()
     config = os.path.join(folder, "config.toml")
     with open(config, "w") as file:
         file.write(f'[server]\nlisten = "127.0.0.1:{port}"\nadmin_listen = "127.0.0.1:{admin}"\n{chains}')

@@ -142,11 +142,3 @@ pub(crate) fn built_in<T: Section + Clone + Default>(kind: SectionKind) -> T {
     let text = format!("{only}{ANY_CHAIN}");
     super::Config::from_toml(&text, &[kind]).unwrap().section()
 }
-
-/// Returns the error of a text with the section.
-#[cfg(test)]
-pub(crate) fn error_of(kind: SectionKind, text: &str) -> String {
-    let text = format!("{text}\n{ANY_CHAIN}");
-    let config = super::Config::from_toml(&text, &[kind]);
-    config.map(|_| ()).expect_err("the section is wrong").to_string()
-}

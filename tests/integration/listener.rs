@@ -1,7 +1,6 @@
 //! Limits per client: time, connections, requests, memory and file descriptors.
 //!
 //! The machine may be busy, so these tests only distinguish the configured timeouts from the defaults.
-//! `benches/slow_clients.sh` measures the accuracy of timeouts, which is about one second.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -102,29 +102,3 @@ impl TryFrom<String> for RpcMethod {
         is_name.then_some(Self(text)).ok_or(expected)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{SectionKind, TableKeys, section};
-
-    #[test]
-    fn wrong_methods_are_reported() {
-        for (methods, expected) in [
-            (
-                r#"["eth_call", "eth call"]"#,
-                "[1]: expected the name of a method, such as \"eth_call\" or \"+eth_call\"",
-            ),
-            (
-                r#"["eth_call", "+eth_getLogs"]"#,
-                ": must have a + before each method, which adds to the allowed ones, or before none",
-            ),
-        ] {
-            let chain =
-                "[chains.b]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\nrpc_methods = ";
-            let kind = SectionKind::new::<ReadKeys>(TableKeys::in_chains(&["rpc_methods"]));
-            let error = section::error_of(kind, &format!("{chain}{methods}"));
-            assert_eq!(error, format!("chains.b.rpc_methods{expected}"));
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::cache::{CacheKey, CacheLifetime, CachedResponse, new_cache};
+use super::cache::{CacheLifetime, CachedResponse};
 use super::chain_keys::RpcMethod;
 use super::method::{BlockHint, Methods, ReadMethod};
 use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
@@ -251,29 +251,4 @@ fn cached_responses_expire_with_their_state_scope() {
         assert_eq!(millis(result("null"), policy, &with), 0);
         assert_eq!(millis(result("1"), CacheLifetime::Never, &with), 0);
     }
-}
-
-#[tokio::test]
-async fn an_expired_response_is_fetched_again() {
-    let cache = new_cache(&MemoryBudget::new(1024 * 1024));
-    let key = || CacheKey {
-        chain_id: 1,
-        head_version: None,
-        method: "eth_call",
-        is_clients_call: true,
-        params_digest: [0; 32],
-    };
-    let make = |hold| {
-        let response = NodeResponse::Result(Bytes::from_static(b"1"));
-        CachedResponse::new(response, Instant::now(), hold, &chain(""))
-    };
-    // Without flashblocks it is never cached.
-    let outcome =
-        cache.try_get_with(key(), async { Ok::<_, ()>(make(CacheLifetime::Flashblock)) }).await;
-    assert!(outcome.is_ok());
-    assert!(cache.get(&key()).await.is_none());
-    let outcome =
-        cache.try_get_with(key(), async { Ok::<_, ()>(make(CacheLifetime::UntilNextBlock)) }).await;
-    assert!(outcome.is_ok());
-    assert!(cache.get(&key()).await.is_some());
 }

@@ -176,60 +176,6 @@ impl RpcError {
 mod tests {
     use super::*;
 
-    /// Parses a member and formats the outcome: id, method and parameters; or `notification`; or id, code and message.
-    fn parse_member(member: &str) -> String {
-        let member: &RawValue = serde_json::from_str(member).unwrap();
-        let text_or_dash = |json: Option<&RawValue>| json.map_or("-", RawValue::get).to_owned();
-        match RequestObject::parse(member) {
-            Ok(RequestObject::Notification) => "notification".into(),
-            Ok(RequestObject::Call { id, method, params }) => {
-                format!("{id} {method} {}", text_or_dash(params))
-            }
-            Err((id, error)) => format!("{} {} {}", text_or_dash(id), error.code, error.message),
-        }
-    }
-
-    #[test]
-    fn ids_are_preserved_verbatim() {
-        for id in ["1", "-7", "1.50", "1e3", "\"\"", "\"a\\u0062\"", "null", "0"] {
-            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
-            assert_eq!(parse_member(&call), format!("{id} m -"));
-        }
-        let long = format!("\"{}\"", "i".repeat(62));
-        let call = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
-        assert_eq!(parse_member(&call(&long)), format!("{long} m -"));
-        let longer = format!("\"{}\"", "i".repeat(63));
-        for id in ["[]", "{}", "true", &longer] {
-            let expected = "- -32600 id must be a string, a number or null, of at most 64 bytes";
-            assert_eq!(parse_member(&call(id)), expected, "{id}");
-        }
-    }
-
-    #[test]
-    fn members_parse_as_calls_notifications_or_errors() {
-        for (member, expected) in [
-            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[ 1 ],"more":0}"#, "1 m [ 1 ]"),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{}}"#, "1 m {}"),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"\u006d","params":null}"#, "1 m -"),
-            (r#"{"jsonrpc":"2.0","method":"m"}"#, "notification"),
-            (r#"{"id":1,"method":"m"}"#, "1 -32600 jsonrpc must be \"2.0\""),
-            (r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, "1 -32600 jsonrpc must be \"2.0\""),
-            (r#"{"jsonrpc":"1.0","method":"m"}"#, "- -32600 jsonrpc must be \"2.0\""),
-            (r#"{"jsonrpc":"2.0","id":1}"#, "1 -32600 method must be a string"),
-            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, "1 -32600 method must be a string"),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":"x"}"#,
-                "1 -32600 params must be an array",
-            ),
-        ] {
-            assert_eq!(parse_member(member), expected, "{member}");
-        }
-        for member in ["1", "null", "[]", "[\"2.0\",1,\"m\"]", "\"m\"", r#"{"id":1,"id":2}"#] {
-            let expected = "- -32600 a request must be an object without duplicate members";
-            assert_eq!(parse_member(member), expected, "{member}");
-        }
-    }
-
     #[test]
     fn bodies_parse_as_single_requests_or_batches() {
         let summary = |body: &str| match RpcPayload::parse(body.as_bytes()) {

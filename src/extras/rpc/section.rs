@@ -75,25 +75,4 @@ mod tests {
     fn the_built_in_values_are_the_defaults() {
         assert_eq!(section::built_in::<Rpc>(Rpc::SECTION), Rpc::default());
     }
-
-    #[test]
-    fn an_invalid_rpc_value_is_rejected_with_key_and_allowed_values() {
-        let cases = [
-            (
-                "[rpc]\nmax_body = 262144\n",
-                "rpc.max_body: found 262144, expected a size such as \"64 KiB\" or \"1 MiB\"",
-            ),
-            ("[rpc]\nmax_body = \"33 MiB\"\n", "rpc.max_body: must be from 1 B to 32 MiB"),
-            (
-                "[rpc]\nmax_batch = 0\n",
-                "rpc.max_batch: found 0, expected a whole number, 1 or more",
-            ),
-            ("[rpc]\nmax_in_flight = 65537\n", "rpc.max_in_flight: must be from 1 to 65536"),
-            ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s and at most 1h"),
-            ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(section::error_of(Rpc::SECTION, text), expected, "{text}");
-        }
-    }
 }

@@ -1,3 +1,5 @@
+mod readings;
+
 use serde_json::json;
 
 use super::summary::{Score, SharesByNumber, TierScore, TierScores};
@@ -119,6 +121,14 @@ fn share(hits: u32, total: u32) -> Option<Share> {
     Some(Share { hits, total })
 }
 
+/// The scores of this quote after one block.
+fn graded(quote: [(u128, u128); 2], mined: Block) -> TierScores {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, quote);
+    chain.mine([mined]);
+    chain.score().tiers
+}
+
 #[test]
 fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
     let mut chain = Chain::new();
@@ -145,28 +155,17 @@ fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
 }
 
 #[test]
-fn the_max_fee_limits_the_tip_that_is_paid() {
-    let mut chain = Chain::new();
-    chain.publish_quote(20, [(15, 150), (35, 170)]);
+fn the_max_fee_limits_the_tip_that_is_paid_and_equal_amounts_are_enough() {
+    let quote = [(15, 150), (35, 170)];
     // 150 less 141 leaves 9 for the tip, less than the 10th percentile; 170 less 141 leaves 29.
-    chain.mine([Block { base_fee: 141, ..block(USUAL) }]);
-    let TierScores { medium, high } = chain.score().tiers;
+    let TierScores { medium, high } = graded(quote, Block { base_fee: 141, ..block(USUAL) });
     assert_eq!(first_shares(&medium), [share(1, 1), share(0, 1)]);
     assert_eq!((overpaid(&medium), over_fair(&medium)), ([None; 2], [None; 2]));
     assert_eq!(overpaid(&high), [Some(19); 2]);
     // Above the max fee nothing is covered, and no percentile is outbid, not even one of 1 wei.
-    let mut chain = Chain::new();
-    chain.publish(20);
-    chain.mine([Block { base_fee: 151, ..block(Some([1, 1])) }]);
-    assert_eq!(first_shares(&chain.medium()), [share(0, 1); 2]);
-}
-
-#[test]
-fn equal_amounts_are_enough() {
-    let mut chain = Chain::new();
-    chain.publish_quote(20, [(10, 110), (20, 100)]);
-    chain.mine([block(USUAL)]);
-    let TierScores { medium, high } = chain.score().tiers;
+    let dear = Block { base_fee: 151, ..block(Some([1, 1])) };
+    assert_eq!(first_shares(&graded(quote, dear).medium), [share(0, 1); 2]);
+    let TierScores { medium, high } = graded([(10, 110), (20, 100)], block(USUAL));
     assert_eq!(shares(&medium.outbid), [share(1, 1), share(0, 1)]);
     assert_eq!(overpaid(&medium), [Some(0); 2]);
     assert_eq!(first_shares(&high), [share(1, 1), share(0, 1)]);
@@ -382,55 +381,6 @@ fn calibration_has_wilsons_interval() {
     let near = |one: f64, other: f64| (one - other).abs() < 0.000_05;
     assert!(near(medium.calibration_error.unwrap(), -0.05));
     assert!(near(low, 0.8256 - 0.95) && near(high, 0.9448 - 0.95));
-}
-
-/// A chain whose polls request percentile 60, and whose readings say 10 at percentile 10.
-fn with_readings() -> Chain {
-    let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
-    let chain = Chain::with_pricing(pricing);
-    let scorer = new_scorer(&pricing, NonZeroU64::new(10), Instant::now());
-    let block = Block { rewards: Some([30, 0]), ..block(USUAL) };
-    Chain { scorer, blocks: vec![block; 1000], ..chain }
-}
-
-fn reading(oldest: u64, count: usize, base_fee: u128) -> FeeHistory {
-    let read = Block { base_fee, rewards: Some([10, 30]), ..block(USUAL) };
-    FeeHistory::new(oldest, vec![read; count], None).unwrap()
-}
-
-#[test]
-fn a_reading_completes_the_grades_of_polls() {
-    let mut chain = with_readings();
-    let mined = chain.blocks[0];
-    chain.mine(vec![mined; 12]);
-    // Block 1001 had the first quote, so the tips of blocks 1002 to 1012 are compared.
-    let medium = chain.medium();
-    assert_eq!(shares(&medium.outbid), [None, None, share(0, 11)]);
-    assert_eq!(overpaid(&medium), [None; 2]);
-    chain.scorer.add_reading(&reading(1001, 10, 100));
-    let TierScores { medium, high } = chain.score().tiers;
-    assert_eq!(shares(&medium.outbid), [share(9, 9), None, share(0, 11)]);
-    assert_eq!(shares(&high.outbid)[0], share(9, 9));
-    let mean = |tier: &TierScore| tier.overpaid_per_gas.mean.map(|Wei(amount)| amount);
-    assert_eq!((mean(&medium), mean(&high)), (Some(5), Some(25)));
-    // Another block of the same number was read.
-    chain.scorer.add_reading(&reading(1011, 2, 101));
-    assert_eq!(shares(&chain.medium().outbid)[0], share(9, 9));
-    // A replaced block is graded anew.
-    chain.blocks.pop();
-    chain.blocks.pop();
-    chain.scorer.add_reading(&reading(1011, 2, 100));
-    assert_eq!(shares(&chain.medium().outbid)[0], share(11, 11));
-    chain.mine([Block { base_fee: 99, ..mined }]);
-    assert_eq!(shares(&chain.medium().outbid)[0], share(9, 9));
-}
-
-#[test]
-fn grades_of_a_fast_chain_wait_for_their_reading() {
-    let pricing = Pricing::default();
-    for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 105)] {
-        assert_eq!(new_scorer(&pricing, interval, Instant::now()).final_depth, depth);
-    }
 }
 
 #[test]

@@ -87,37 +87,4 @@ mod tests {
         assert_eq!(url.expose().as_str(), "https://sourcify.roninchain.com/server");
         assert_eq!(Verification { url: None, ..built_in }, Verification::default());
     }
-
-    #[test]
-    fn a_url_has_no_query() {
-        let cases = [
-            (
-                "[verification]\nurl = \"canary\"\n",
-                "verification.url: expected an http:// or https:// URL (not shown: it may carry a key)",
-            ),
-            (
-                "[verification]\nurl = \"http://host/?key=canary\"\n",
-                "verification.url: must not have a query or a fragment",
-            ),
-            (
-                "[verification]\nurl = \"http://host/server//\"\n",
-                "verification.url: must not have consecutive slashes in its path",
-            ),
-            (
-                "[verification]\ntimeout = \"0s\"\n",
-                "verification.timeout: must be above 0s and at most 1h",
-            ),
-            (
-                "[verification]\nmax_body = \"2048 MiB\"\n",
-                "verification.max_body: must be from 1 B to 1024 MiB",
-            ),
-            (
-                "[verification]\nmax_in_flight = 100000\n",
-                "verification.max_in_flight: must be from 1 to 65536",
-            ),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(section::error_of(Verification::SECTION, text), expected, "{text}");
-        }
-    }
 }

@@ -1,5 +1,4 @@
 // How little the dashboard needs, and how fast it is. The times are printed only: other programs use the same processors.
-// `benches/dashboard.sh` shows them for the release.
 
 import assert from "node:assert/strict";
 
