@@ -40,7 +40,7 @@ def answer(_, call):
     if method != "eth_feeHistory":
         return None
     # Readings of rewards ask for more blocks. They are no polls.
-    if is_running.is_set() and int(params[0], 16) == BLOCKS:
+    if is_running.is_set() and int(params[0], 16) == BLOCKS and len(params[2]) == 1:
         sent_at.append(time.time_ns())
         has_sent.set()
     newest = FIRST_BLOCK + len(sent_at) - 1
@@ -87,6 +87,7 @@ def subscribe(address, number):
 def receive(stream):
     """Returns the block of the last event that the subscriber has, and when it arrived, in nanoseconds since 1970."""
     text, control, _, _ = stream.recvmsg(65536, 64)
+    assert text, "the service has ended a stream"
     seconds, nanoseconds = struct.unpack("qq", control[0][2])
     blocks = re.findall(rb"\nid: (\d+)-", text)
     return int(blocks[-1]) if blocks else None, seconds * 10**9 + nanoseconds

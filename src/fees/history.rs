@@ -147,6 +147,33 @@ impl FeeHistory {
         self.blocks.get(usize::try_from(number.checked_sub(self.oldest_block)?).ok()?)
     }
 
+    /// Puts the blocks of an `earlier` history before these, up to `max_blocks` blocks in all. Blocks that both have are
+    /// taken from this history. If the two do not adjoin, or if the oldest block of this history has another base fee or
+    /// gas used ratio in the earlier one, a reorg may have changed the blocks before it, and none is added.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self, max_blocks: usize) -> Self {
+        let position = self.oldest_block.checked_sub(earlier.oldest_block);
+        let position = position.and_then(|blocks| usize::try_from(blocks).ok());
+        let split = position.and_then(|position| earlier.blocks.split_at_checked(position));
+        let Some((before, common)) = split else { return self };
+        let is_same = self.blocks.first().is_some_and(|oldest| match common.first() {
+            Some(known) => {
+                (known.base_fee, known.gas_used_ratio) == (oldest.base_fee, oldest.gas_used_ratio)
+            }
+            None => earlier.next_base_fee.is_none_or(|known| known == oldest.base_fee),
+        });
+        if !is_same {
+            return self;
+        }
+        let room = max_blocks.saturating_sub(self.blocks.len());
+        let skipped = before.len().saturating_sub(room);
+        let added = before.get(skipped..).unwrap_or_default();
+        let count = u64::try_from(added.len()).unwrap_or_default();
+        self.oldest_block = self.oldest_block.saturating_sub(count);
+        self.blocks.splice(0..0, added.iter().copied());
+        self
+    }
+
     /// Base fee of the next block, or of the newest mined one if that is unknown, in wei.
     #[must_use]
     pub fn newest_known_base_fee(&self) -> u128 {

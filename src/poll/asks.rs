@@ -158,7 +158,10 @@ impl AskReader {
                 let _ = self.add(&reading);
             }
             if let Some((newest, count)) = self.due(is_shared) {
-                let outcome = self.read(newest, count).await;
+                let outcome = match self.read(newest, count).await {
+                    Ok(reading) => self.add(&reading),
+                    Err(failure) => Err(failure),
+                };
                 self.record(newest, outcome);
             }
         }
@@ -189,32 +192,36 @@ impl AskReader {
         Some((newest, count))
     }
 
-    /// Reads the `count` blocks up to `newest`, the newest first, or fewer if the nodes do not return more.
-    async fn read(&mut self, newest: u64, count: usize) -> Result<(), ReadFailure> {
-        let (mut from, mut wanted, mut per_call) = (newest, count, count);
-        let mut outcome = Err(ReadFailure::Unusable);
+    /// Reads the `count` blocks up to `newest`, or fewer if the nodes do not return more.
+    async fn read(&self, newest: u64, count: usize) -> Result<FeeHistory, ReadFailure> {
+        let mut read: Option<FeeHistory> = None;
+        let mut per_call = count;
         for _ in 0..MAX_CALLS {
-            let blocks = wanted.min(per_call);
-            let reading = self.call(from, blocks).await;
-            match reading.and_then(|reading| self.add(&reading).map(|()| reading)) {
-                Ok(reading) => {
-                    outcome = Ok(());
-                    // The oldest block is repeated, so that the next ones can be compared.
-                    wanted = wanted.saturating_sub(reading.blocks().len().saturating_sub(1));
-                    let oldest = reading.oldest_block();
-                    if wanted <= 1 || oldest == from || oldest == 0 {
-                        break;
+            let known = read.as_ref().map_or(0, |read| read.blocks().len());
+            // The oldest known block is repeated, so that the two can be compared.
+            let repeated = usize::from(read.is_some());
+            let from = read.as_ref().map_or(newest, FeeHistory::oldest_block);
+            let wanted = count.saturating_sub(known).saturating_add(repeated).min(per_call);
+            match self.call(from, wanted).await {
+                Ok(older) => {
+                    let joined = match read {
+                        Some(newer) => newer.after(&older, count),
+                        None => older,
+                    };
+                    let blocks = joined.blocks().len();
+                    if blocks >= count || blocks <= known || joined.oldest_block() == 0 {
+                        return Ok(joined);
                     }
-                    from = oldest;
+                    read = Some(joined);
                 }
                 // A node may limit the number of blocks, or be slow.
                 Err(failure) if failure.may_be_size() && per_call > MIN_CALL_BLOCKS => {
-                    per_call = blocks.div_ceil(2).max(MIN_CALL_BLOCKS);
+                    per_call = wanted.div_ceil(2).max(MIN_CALL_BLOCKS);
                 }
-                Err(failure) => return outcome.or(Err(failure)),
+                Err(failure) => return read.ok_or(failure),
             }
         }
-        outcome
+        read.ok_or(ReadFailure::Unusable)
     }
 
     /// Reads the `count` blocks up to `newest` in one call. The node may return fewer.
@@ -230,21 +237,20 @@ impl AskReader {
 
     /// Adds a reading to the recent blocks, as far as it can be right.
     fn add(&mut self, reading: &FeeHistory) -> Result<(), ReadFailure> {
-        let newest = reading.newest_block();
+        let (newest, count) = (reading.newest_block(), reading.blocks().len());
         let [_, polled] = GRADED_PERCENTILES;
-        let (known, unread) = self.publisher.chain().read_together(|recent| {
-            let known = recent.history(recent.newest_block, usize::MAX, polled);
-            (known, recent.unread(newest, 1))
+        let (known, is_read) = self.publisher.chain().read_together(|recent| {
+            (recent.history(newest, count, polled), recent.unread(newest, 1) == Some(0))
         });
         // A block that is not known any more was replaced, and is read again.
-        let Some((known, unread)) = known.zip(unread) else { return Ok(()) };
+        let Some(known) = known else { return Ok(()) };
         let pricing = &self.publisher.chain().config().pricing;
         let parameters = self.publisher.chain_parameters();
         let reading = plausibility::plausible_reading(reading, &known, pricing, &parameters)
             .ok_or(ReadFailure::Contradiction)?;
         if self.publisher.add_reading(&reading) == 0 {
             // Another process may have read the same meanwhile.
-            return if unread == 0 { Ok(()) } else { Err(ReadFailure::Contradiction) };
+            return if is_read { Ok(()) } else { Err(ReadFailure::Contradiction) };
         }
         *self.last.newest_blocks.lock() = Some(reading.newest_blocks(self.shared_blocks()));
         self.last.changed.notify_one();

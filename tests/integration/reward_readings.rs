@@ -167,7 +167,7 @@ async fn every_tenth_block_is_followed_by_one_call_and_polls_stay_as_documented(
 async fn a_node_that_limits_the_blocks_of_a_call_is_read_in_parts() {
     let (_, node) = Model { most_blocks: 300, ..Model::new(1500) }.start().await;
     let service = TestServer::start(&with_asks(&node, 10)).await;
-    wait_for_readings(&service, "ok", 1).await;
+    wait_for_inclusion(&service, 10, 20, GWEI).await;
     // 1,024 and 512 blocks are refused. The oldest block of each call is repeated in the next one.
     let expected =
         [(1024, 1500), (512, 1500), (256, 1500), (256, 1245), (256, 990), (256, 735), (4, 480)];
