@@ -142,6 +142,13 @@ impl AmountWindow {
     }
 }
 
+impl Default for Target {
+    /// Returns 95 %.
+    fn default() -> Self {
+        Self::from_percent(95)
+    }
+}
+
 impl Default for Tiers<Target> {
     fn default() -> Self {
         let [low, medium, high] = [80, 95, 99].map(Target::from_percent);
