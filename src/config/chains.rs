@@ -37,9 +37,10 @@ pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
     by_id.into_values().collect()
 }
 
-/// Writes all values of the chains, by key.
+/// Writes all values of the chains, in the order of their keys.
 pub(super) fn serialize<S: Serializer>(chains: &[Chain], out: S) -> Result<S::Ok, S::Error> {
-    out.collect_map(chains.iter().map(|chain| (&chain.key, chain.with_all_values())))
+    let by_key = chains.iter().map(|chain| (&chain.key, chain.with_all_values()));
+    out.collect_map(by_key.collect::<BTreeMap<_, _>>())
 }
 
 /// Returns what is wrong with the key of a chain. Upper case cannot come from the environment, digits alone could be a

@@ -46,14 +46,17 @@ impl Comparisons {
         Self { last_at: now, polls: 0, last_other: 0, disagreements: BTreeMap::new() }
     }
 
-    /// Records a poll whose reply was published. Returns which of the `others` is compared at `now`, each in its turn; `None`:
-    /// no comparison is due, or there is no other.
-    pub(crate) fn record_poll(&mut self, others: &[usize], now: Instant) -> Option<usize> {
+    /// Records a poll whose reply was published, and returns true if a comparison is due at `now`.
+    pub(crate) fn record_poll(&mut self, now: Instant) -> bool {
         self.polls = self.polls.saturating_add(1);
-        let is_due = self.polls >= Self::POLL_INTERVAL
-            && now.saturating_duration_since(self.last_at) >= Self::MIN_INTERVAL;
-        let next = others.iter().find(|other| **other > self.last_other).or(others.first());
-        let other = *next.filter(|_| is_due)?;
+        self.polls >= Self::POLL_INTERVAL
+            && now.saturating_duration_since(self.last_at) >= Self::MIN_INTERVAL
+    }
+
+    /// Begins a comparison at `now` with one of the `others`, each in its turn. `None`: there is none.
+    pub(crate) fn begin(&mut self, others: &[usize], now: Instant) -> Option<usize> {
+        let next = others.iter().copied().find(|other| *other > self.last_other);
+        let other = next.or_else(|| others.first().copied())?;
         (self.last_other, self.polls, self.last_at) = (other, 0, now);
         Some(other)
     }
@@ -82,14 +85,17 @@ impl Poller {
         if self.chain.agreement.get() > 1 {
             return;
         }
-        let source = self.judge.source().filter(|_| self.comparison.is_empty());
-        let Some(in_use) = source else { return };
         let now = clock::now();
+        let is_due = self.comparisons.record_poll(now);
+        let Some(in_use) = self.judge.source().filter(|_| is_due && self.comparison.is_empty())
+        else {
+            return;
+        };
         let others = self.upstreams.polled().iter().enumerate().filter(|(index, upstream)| {
             *index != in_use && upstream.availability(now) != Availability::Excluded
         });
         let others: Vec<_> = others.map(|(index, _)| index).collect();
-        let Some(other) = self.comparisons.record_poll(&others, now) else { return };
+        let Some(other) = self.comparisons.begin(&others, now) else { return };
         let (pair, published) = (Pair { in_use, other }, published.clone());
         let request = self.request.clone();
         let upstreams = Arc::clone(&self.upstreams);
@@ -135,21 +141,18 @@ mod tests {
             for round in 1..=3 {
                 let from = start + Duration::from_secs((round - 1) * due_at);
                 let mut polls = (1..).map(|poll| from + Duration::from_secs(poll * block_time));
-                let due = polls.find(|now| comparisons.record_poll(&[1], *now).is_some());
-                assert_eq!(due, Some(start + Duration::from_secs(round * due_at)), "{block_time}");
+                let due = polls.find(|now| comparisons.record_poll(*now)).unwrap();
+                assert_eq!(due, start + Duration::from_secs(round * due_at), "{block_time}");
+                comparisons.begin(&[1], due);
             }
         }
     }
 
     #[test]
     fn the_others_are_compared_in_turn() {
-        let mut now = Instant::now();
+        let now = Instant::now();
         let mut comparisons = Comparisons::new(now);
-        let mut begin = |others: &[usize]| {
-            now += Comparisons::MIN_INTERVAL;
-            comparisons.polls = Comparisons::POLL_INTERVAL;
-            comparisons.record_poll(others, now)
-        };
+        let mut begin = |others: &[usize]| comparisons.begin(others, now);
         assert_eq!(
             [begin(&[1, 2, 3]), begin(&[1, 2, 3]), begin(&[1, 3])],
             [Some(1), Some(2), Some(3)]
