@@ -401,21 +401,20 @@ impl Promises {
             return;
         };
         self.check("numbers are exact for their block", None);
-        let age = self.counted_since(newest.at);
-        let max_age = self.max_age(chain);
-        self.check(
-            "nothing older than max_age is served",
-            (age > max_age).then(|| {
-                format!("{who}: said {:.2} s ago, max_age {max_age:?}", age.as_secs_f64())
-            }),
-        );
+        let (age, max_age) = (self.counted_since(newest.at), self.max_age(chain));
         // A reply that is on its way when the machine is paused arrives a little after that.
         let is_on_its_way = |(until, time): &(Duration, Duration)| {
             newest.at < *until && *until <= newest.at + *time + Duration::from_millis(300)
         };
         let was_paused = self.pauses.iter().any(is_on_its_way);
-        let on_its_way = Duration::from_millis(if was_paused { 300 } else { 50 });
-        let is_late = age > self.stale_after(chain) + on_its_way;
+        let on_its_way = Duration::from_millis(if was_paused { 300 } else { 0 });
+        self.check(
+            "nothing older than max_age is served",
+            (age > max_age + on_its_way).then(|| {
+                format!("{who}: said {:.2} s ago, max_age {max_age:?}", age.as_secs_f64())
+            }),
+        );
+        let is_late = age > self.stale_after(chain) + on_its_way + Duration::from_millis(50);
         self.check(
             "old data is labelled",
             (is_late && !quote.is_stale)
@@ -453,16 +452,9 @@ impl Promises {
             );
         }
         let is_other = matching.iter().all(|said| said.is_other_chain);
-        // The service has no sign of a node that changes its chain between its chain id and its first good block.
-        let started_at = self.started_at[replica];
-        let is_first = self.served[replica][chain].is_none_or(|last| !last.is_honest)
-            && self.was(Duration::from_mins(10), |fault| {
-                fault.at > started_at
-                    && matches!(fault.what, What::Node(of, _, NodeFault::WrongChain) if of == chain)
-            });
         self.check(
             "another chain is never served",
-            (is_other && !is_first).then(|| who.to_owned()),
+            is_other.then(|| who.to_owned()),
         );
         self.check_agreement(who, chain, quote);
         self.check_lone_liar(who, chain, replica, &matching);

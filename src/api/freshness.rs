@@ -304,7 +304,7 @@ mod tests {
         for (block_time, expected) in [(2_000, "2"), (600, "1"), (450, "0")] {
             let (_, chain, mut publisher) = store_with_chain("block_time = \"12s\"");
             let block_time = Duration::from_millis(block_time);
-            for blocks in [0, 1000] {
+            for blocks in [0, 1000, 2000, 3000] {
                 let (history, market) = reply(&chain.config().pricing, 100 + blocks, 1);
                 let since = Duration::from_secs(1000) + block_time * u32::try_from(blocks).unwrap();
                 let header = HeaderTime::new(100 + blocks, since.as_secs(), Instant::now(), since);

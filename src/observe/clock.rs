@@ -37,7 +37,7 @@ pub(crate) fn elapsed(since: Instant) -> Duration {
     now().saturating_duration_since(since)
 }
 
-/// The clocks of the machine at one moment. Two of them show that the machine has slept, or that its wall clock was set forward.
+/// The clocks of the machine at one moment. Two of them show that the machine has slept, or that its wall clock was set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clocks {
     /// Does not count sleep on Linux.
@@ -58,8 +58,9 @@ impl Clocks {
     pub(crate) fn leap_since(self, last: Self) -> Option<Duration> {
         let timers = self.timers.saturating_duration_since(last.timers);
         let ages = self.ages.saturating_duration_since(last.ages);
-        // A wall clock that was set back tells nothing.
-        let wall = self.wall.duration_since(last.wall).unwrap_or_default();
+        let wall = self.wall.duration_since(last.wall);
+        // A clock that was set back hides how long the machine stood still before.
+        let wall = wall.unwrap_or_else(|back| timers.saturating_add(back.duration()));
         let leap = ages.max(wall).saturating_sub(timers);
         (leap > Self::LEAST_LEAP).then_some(leap)
     }
@@ -89,11 +90,11 @@ mod tests {
             (later(0, 3600, 3600), Some(3600)),
             (later(0, 3, 0), Some(3)),
             (later(0, 2, 2), None),
-            // The wall clock is set forward, while the machine sleeps and while it does not.
+            // The wall clock is set, while the machine sleeps and while it does not.
             (later(1, 1, 3601), Some(3600)),
             (later(0, 3600, 7200), Some(7200)),
-            (later(1, 1, -7200), None),
-            (later(1, 3600, -7200), Some(3599)),
+            (later(1, 1, -7200), Some(7200)),
+            (later(1, 3600, -7200), Some(7200)),
         ] {
             let found = reading.leap_since(start);
             assert_eq!(found, leap.map(Duration::from_secs), "{reading:?}");

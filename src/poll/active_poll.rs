@@ -75,7 +75,7 @@ impl UpstreamCall<'_> {
         let is_plausible =
             self.limits.is_none_or(|limits| limits.contains(candidate.index, newest));
         let continuity =
-            self.earlier.map_or(Continuity::Same, |it| plausibility::compare(&history, it));
+            self.earlier.map_or(Continuity::Changed, |it| plausibility::compare(&history, it));
         let verified_since = match continuity {
             Continuity::Same if is_plausible => None,
             Continuity::OtherRewards if is_plausible => {
@@ -279,7 +279,7 @@ impl<'a> ActivePoll<'a> {
             None => {}
         }
         let has_unconfirmed = !self.suspicious.is_empty();
-        let RoundOutcome { confirmed, refuted } = self.round.finish();
+        let RoundOutcome { confirmed, refuted } = self.round.finish(clock::now());
         for (candidate, reason, reply) in std::mem::take(&mut self.suspicious) {
             let index = candidate.index;
             let confirmed = confirmed.filter(|it| it.upstream == index);

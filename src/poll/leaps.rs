@@ -25,7 +25,7 @@ pub(crate) async fn watch(store: ChainStore, upstreams: Vec<Arc<ChainUpstreams>>
                 chain.forget_failures();
             }
             store.chains().iter().for_each(|chain| chain.record_leap(clocks.ages));
-            tracing::info!(seconds, "the machine slept, or its clock was set forward; polling now");
+            tracing::info!(seconds, "the machine slept, or its clock was set; polling now");
         }
     }
 }

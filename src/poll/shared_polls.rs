@@ -167,7 +167,7 @@ impl Poller {
         let mut round = self.judge.start_round(clock::now());
         round.set_reported_at(timestamps.observed_at);
         let is_plausible = round.check(report).is_ok();
-        let is_confirmed = round.finish().confirmed.is_some();
+        let is_confirmed = round.finish(clock::now()).confirmed.is_some();
         if !is_plausible && !is_confirmed {
             let is_slightly_older = last.is_some_and(|last| {
                 (head..=head.saturating_add(Judge::TOLERANCE_BLOCKS)).contains(&last)

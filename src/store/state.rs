@@ -26,7 +26,7 @@ pub struct ServableSnapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum StaleReason {
-    /// No reply was accepted for two block times, or since the machine has slept or its clock was set forward.
+    /// No reply was accepted for two block times, or since the machine has slept or its clock was set.
     OldData,
     /// The newest block was too old already when this process first read it, or another node has a newer one.
     OldBlock,

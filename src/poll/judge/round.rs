@@ -187,10 +187,10 @@ impl<'a> Round<'a> {
         is_due
     }
 
-    /// Ends the round. A suspicious reply that is confirmed by now counts as published.
+    /// Ends the round, at `now`. A suspicious reply that is confirmed by now counts as published.
     /// After a publication only a higher head or other amounts can be confirmed at once.
     #[must_use]
-    pub fn finish(&mut self) -> RoundOutcome {
+    pub fn finish(&mut self, now: Instant) -> RoundOutcome {
         let reports = std::mem::take(&mut self.reports);
         for (report, suspicion) in &reports {
             if let Some(reason) = suspicion {
@@ -205,7 +205,7 @@ impl<'a> Round<'a> {
             reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
         // Of what most say the newest head of an upstream; else what the most preferred one has repeated.
         let believed = suspicious.iter().filter_map(|(report, reason)| {
-            let is_majority = self.confirmation(*report, *reason, &votes)?;
+            let is_majority = self.confirmation(*report, *reason, &votes, now)?;
             let head = if is_majority { report.head } else { 0 };
             let rank = (is_majority, head, Reverse(report.upstream));
             Some((rank, *report))
@@ -230,9 +230,10 @@ impl<'a> Round<'a> {
         report: Report,
         reason: SuspiciousReply,
         votes: &Votes<'_>,
+        now: Instant,
     ) -> Option<bool> {
         let judge = &*self.judge;
-        if judge.outlasts(report, self.now) {
+        if judge.outlasts(report, now) {
             return None;
         }
         if votes.have_majority(&report, Some(reason)) {

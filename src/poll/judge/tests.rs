@@ -27,7 +27,7 @@ fn run_rounds(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
     for (count, claims) in (0_u32..).zip(rounds) {
         let mut round = judge.start_round(start + BLOCK * count);
         let accepted = claims.iter().find(|claim| round.check(report(**claim)).is_ok());
-        let confirmed = round.finish().confirmed;
+        let confirmed = round.finish(start + BLOCK * count).confirmed;
         let confirmed = confirmed.and_then(|by| claims.iter().find(|claim| claim.0 == by.upstream));
         published.push(accepted.or(confirmed).map(|claim| claim.1));
     }
@@ -95,7 +95,7 @@ fn heads_after_a_record_are_expected_from_its_time_on() {
         let mut round = judge.start_round(start + BLOCK * at);
         round.set_reported_at(start + BLOCK * reported_at);
         let checked = round.check(report((REMOTE, head)));
-        let _ = round.finish();
+        let _ = round.finish(start + BLOCK * at);
         checked
     };
     // A replica that has just started adopts two records, of which the first is two blocks old.
@@ -119,7 +119,7 @@ fn most_upstreams_outvote_a_preferred_one_with_unequal_heads() {
         for claim in [(0, lie), (1, head), (2, head + 1), (3, head)] {
             let _ = round.check(report(claim));
         }
-        assert_eq!(round.finish().confirmed, None, "round {count}");
+        assert_eq!(round.finish(start + BLOCK * count).confirmed, None, "round {count}");
     }
 }
 
@@ -136,7 +136,7 @@ fn an_upstream_that_syncs_has_no_vote() {
         for claim in [(1, 1_000_000 + head), (2, head), (3, head)] {
             let _ = round.check(aged(BlockAge::Young, claim));
         }
-        assert_eq!(round.finish().confirmed, None, "round {count}");
+        assert_eq!(round.finish(start + BLOCK * count).confirmed, None, "round {count}");
     }
 }
 
@@ -194,7 +194,7 @@ fn a_current_upstream_replaces_a_published_laggard() {
         for (upstream, head) in *claims {
             let _ = round.check(report((*upstream, *head)));
         }
-        let _ = round.finish();
+        let _ = round.finish(start + BLOCK * count);
         published.push(judge.published.map(|published| published.observed.head));
     }
     assert_eq!(published[..3], expected[..3]);
@@ -210,7 +210,7 @@ fn an_equal_head_is_published_once_per_round() {
     assert_eq!(round.check(report((1, 100))), Ok(false));
     assert_eq!(round.check(report((2, 101))), Ok(true));
     assert_eq!(round.check(report((3, 100))), Err(SuspiciousReply::Regression));
-    assert_eq!(round.finish().confirmed, None);
+    assert_eq!(round.finish(Instant::now()).confirmed, None);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_stalled_head_queries_other_upstreams_periodically() {
         if round.should_query_others() {
             wanted.push(count);
         }
-        assert_eq!(round.finish().confirmed, None);
+        assert_eq!(round.finish(now).confirmed, None);
     }
     assert_eq!(wanted, [3, 6, 9]);
 }
@@ -262,7 +262,7 @@ impl Attack {
         for claim in claims {
             let _ = round.check(report(*claim));
         }
-        let _ = round.finish();
+        let _ = round.finish(self.start + BLOCK * self.now);
         self.now += 1;
         self.judge.published.unwrap().observed.head
     }
@@ -401,7 +401,7 @@ fn suspicious_amounts_need_agreement_or_three_replies() {
             for report in *reports {
                 let _ = round.check(*report);
             }
-            confirmed.push(round.finish().confirmed.map(|confirmed| confirmed.upstream));
+            confirmed.push(round.finish(start + BLOCK * count).confirmed.map(|confirmed| confirmed.upstream));
         }
         confirmed
     };
@@ -447,19 +447,20 @@ fn block_that_is_not_old_replaces_an_old_one_whatever_its_number() {
 #[test]
 fn old_block_behind_a_young_one_waits_until_that_expires() {
     use BlockAge::{Old, Unknown, Young};
-    let confirmed_after = |block_age| {
+    let confirmed_after = |block_age, poll_seconds| {
         let mut judge = Judge::new(Duration::from_secs(1), Duration::from_secs(30));
         let now = Instant::now();
         assert!(judge.start_round(now).check(aged(1, 8000, Young)).is_ok());
         (1..100).find(|second| {
             let mut round = judge.start_round(now + Duration::from_secs(*second));
             assert!(round.check(aged(0, 800 + second, block_age)).is_err());
-            round.finish().confirmed.is_some()
+            round.finish(now + Duration::from_secs(second + poll_seconds)).confirmed.is_some()
         })
     };
-    // At the last poll before that, so that there is always a price.
-    assert_eq!(confirmed_after(Old), Some(29));
-    assert_eq!(confirmed_after(Unknown), Some(3));
+    // At the last poll before that, so that there is always a price. A poll may wait for other upstreams.
+    assert_eq!(confirmed_after(Old, 0), Some(29));
+    assert_eq!(confirmed_after(Old, 10), Some(19));
+    assert_eq!(confirmed_after(Unknown, 0), Some(3));
 }
 
 #[test]
@@ -510,7 +511,7 @@ fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
     let mut round = judge.start_round(later);
     assert_eq!(round.suspicion(report((0, 400))), Some(SuspiciousReply::Jump));
     assert!(round.check(of_now(400)).is_ok());
-    let _ = round.finish();
+    let _ = round.finish(later);
     // The next heads count from there, at the pace of the chain.
     let round = judge.start_round(later + BLOCK);
     assert_eq!(round.suspicion(report((0, 410))), Some(SuspiciousReply::Jump));
@@ -546,7 +547,7 @@ proptest! {
                     changes.push(head);
                 }
             }
-            if let Some(confirmed) = round.finish().confirmed.map(|it| it.upstream) {
+            if let Some(confirmed) = round.finish(now).confirmed.map(|it| it.upstream) {
                 let head = heads[confirmed].unwrap();
                 let near = heads.iter().flatten().filter(|other| other.abs_diff(head) <= 5);
                 let agree = near.count() >= 2;
