@@ -452,10 +452,7 @@ impl Promises {
             );
         }
         let is_other = matching.iter().all(|said| said.is_other_chain);
-        self.check(
-            "another chain is never served",
-            is_other.then(|| who.to_owned()),
-        );
+        self.check("another chain is never served", is_other.then(|| who.to_owned()));
         self.check_agreement(who, chain, quote);
         self.check_lone_liar(who, chain, replica, &matching);
         self.check_spare(who, chain, replica, &matching);

@@ -401,7 +401,9 @@ fn suspicious_amounts_need_agreement_or_three_replies() {
             for report in *reports {
                 let _ = round.check(*report);
             }
-            confirmed.push(round.finish(start + BLOCK * count).confirmed.map(|confirmed| confirmed.upstream));
+            confirmed.push(
+                round.finish(start + BLOCK * count).confirmed.map(|confirmed| confirmed.upstream),
+            );
         }
         confirmed
     };
