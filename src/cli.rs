@@ -55,8 +55,8 @@ enum Command {
         /// Print the effective configuration with the origin of each value; secrets are hidden
         #[arg(long)]
         print: bool,
-        /// Also ask every node for its chain id and a fee history, and Redis, the delegation API, the verifier and the
-        /// collector of spans; exit code 1 if one fails
+        /// Also ask every node for its chain id and a fee history, and every other service of the
+        /// configuration; exit code 1 if one fails
         #[arg(long)]
         online: bool,
     },

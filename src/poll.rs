@@ -1,4 +1,4 @@
-//! The loop of one chain: wait for a block, fetch, price, publish. With Redis, replicas share the polls by slot.
+//! The loop of one chain: wait for a block, fetch, price, publish. Several processes may share the polls by slot.
 //!
 //! A failed poll leaves the last good value, whose age grows. The loop never ends by itself; dropping its future stops
 //! it at any point.
@@ -59,7 +59,7 @@ pub struct Poller {
     comparison: JoinSet<(Pair, Option<bool>)>,
     /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
-    /// Records of other replicas that are adopted before the next check against an own upstream.
+    /// Records of other processes that are adopted before the next check against an own upstream.
     records_until_check: u32,
 }
 
@@ -68,7 +68,7 @@ pub struct Poller {
 pub enum PollTiming {
     /// Learnt from earlier blocks. With `ws_urls`, also the number of the last announced block.
     Schedule(Option<watch::Receiver<u64>>),
-    /// Polls that replicas share.
+    /// Polls that several processes share.
     Shared(Box<dyn SharedPolls>),
 }
 
@@ -98,7 +98,7 @@ impl Poller {
         }
     }
 
-    /// Polls for ever: for each block, and sooner after a failure. With shared polls, polls the slots of this replica.
+    /// Polls for ever: for each block, and sooner after a failure. With shared polls, polls the slots of this process.
     pub async fn run(self, timing: PollTiming) -> Infallible {
         match timing {
             PollTiming::Shared(polls) => self.run_shared(polls).await,

@@ -1,4 +1,4 @@
-//! The `[upstream]` section: how requests to nodes, to the verifier and to the delegation API leave the service.
+//! The `[upstream]` section: how requests to nodes and to other services leave the service.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The calibrated strategy: the tip is not below the 10th percentile of the next block in a chosen share of blocks.
 //!
 //! It is split conformal prediction with feedback from its own misses (adaptive conformal inference, Gibbs and Candès
-//! 2021), in integers, and a pure function of the asks among the newest [`BLOCKS`] blocks. So replicas and restarts agree.
+//! 2021), in integers, and a pure function of the asks among the newest [`BLOCKS`] blocks. So all processes agree, also after restarts.
 //! docs/pricing.md has the derivation and results on recorded blocks.
 
 use std::cmp::Ordering;

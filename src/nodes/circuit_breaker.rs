@@ -1,7 +1,7 @@
 //! Circuit breaker: closed, open for a while after a failure, then half-open until a call succeeds.
 //!
-//! A node has one for polls and one for reads, so that no client can turn a node away from the polls. The delegation
-//! API has one. An upstream can also be excluded for a while, for example because it asked for a pause.
+//! A node has one for polls and one for reads, so that no client can turn a node away from the polls. Another
+//! service has one. An upstream can also be excluded for a while, for example because it asked for a pause.
 //!
 //! Pure: outcomes and instants in, an [`Availability`] out.
 

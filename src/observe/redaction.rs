@@ -11,7 +11,7 @@ use super::memory_budget::{MemoryBudget, MemoryExhausted};
 
 const REDACTED: &str = "***";
 
-/// Returns the path of a request without the API key that clients of MetaMask's gas API send after `/v3/`. A segment after
+/// Returns the path of a request without the API key that clients of an API send after `/v3/`. A segment after
 /// one that spells `v3` in any way is taken for a key, also if the request matches no route.
 pub(crate) fn without_path_key(path: &str) -> Cow<'_, str> {
     let is_version = |segment: &str| {

@@ -34,7 +34,7 @@ pub(crate) struct Comparisons {
 }
 
 impl Comparisons {
-    /// Polls between two comparisons, as between two checks of other replicas' records.
+    /// Polls between two comparisons, as between two checks of records of other processes.
     pub(crate) const POLL_INTERVAL: u32 = 32;
     /// Least time between two comparisons.
     const MIN_INTERVAL: Duration = Duration::from_mins(1);

@@ -1,7 +1,7 @@
 //! Decides which node's reply may be published. Guards against nodes that lag, jump, stall or lie about their head.
 //!
 //! Pure: reports and instants in, decisions out. A poll opens a [`Round`], checks the [`Report`] of each upstream, and
-//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another replica is a report too,
+//! finishes it. Upstreams are known by their index: a lower one is preferred. The record of another process is a report too,
 //! of the least preferred upstream [`REMOTE`].
 //!
 //! # Plausible heads
@@ -48,7 +48,7 @@ use crate::fees::BlockAge;
 use crate::fees::plausibility::SuspiciousReply;
 pub use round::{Confirmation, Limits, Round, RoundOutcome};
 
-/// Index of other replicas in reports: they are less preferred than every upstream.
+/// Index of other processes in reports: they are less preferred than every upstream.
 pub const REMOTE: usize = usize::MAX;
 
 /// Memory of the heads of one chain.
@@ -166,7 +166,7 @@ impl Judge {
         self.leapt_at = at;
     }
 
-    /// Returns the index of the upstream whose reply was published last; `None`: another replica's was, or none.
+    /// Returns the index of the upstream whose reply was published last; `None`: another process's was, or none.
     #[must_use]
     pub fn source(&self) -> Option<usize> {
         self.published.map(|published| published.source).filter(|source| *source != REMOTE)
@@ -221,7 +221,7 @@ impl Judge {
         let Report { head, upstream: source, .. } = report;
         let mut observed = ObservedHead { head, at };
         if let Some(Published { observed: last, .. }) = self.published {
-            // A record of another replica may be from before an own reply. Heads change in the order of publications.
+            // A record of another process may be from before an own reply. Heads change in the order of publications.
             observed.at = if head == last.head { last.at } else { at.max(last.at) };
             let pace = self.pace_between(last, observed).unwrap_or(self.pace);
             self.pace = (self.pace.saturating_mul(7).saturating_add(pace)) / 8;

@@ -121,7 +121,7 @@ impl PollReporter {
         self.poll_duration.record(duration);
     }
 
-    /// Records a publication of the reply of this upstream; `None`: of another replica's record.
+    /// Records a publication of the reply of this upstream; `None`: of the record of another process.
     pub(crate) fn record_published(&self, source: Option<usize>, is_regression: bool) {
         for (index, gauge) in self.in_use_gauges.iter().enumerate() {
             gauge.set(i64::from(source == Some(index)));

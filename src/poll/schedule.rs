@@ -22,7 +22,7 @@
 //! after a block time, or after the caller's retry interval (5 s) if that is shorter, however many polls have failed. The
 //! limit on polls per block does not delay it.
 //!
-//! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
+//! Processes that share polls do not use this schedule: their slots start at fixed times, with one poll each.
 
 mod announcements;
 

@@ -19,7 +19,7 @@ use crate::store::{Accepted, Timestamps};
 /// Divides the polls of one chain among processes.
 #[async_trait]
 pub trait SharedPolls: Debug + Send {
-    /// Waits for the next action. Dropping the future may lose a claimed slot or another replica's message.
+    /// Waits for the next action. Dropping the future may lose a claimed slot or the message of another process.
     async fn next(&mut self) -> Action;
 
     /// Records the outcome of merging a history. An unusable one does not end its slot.
@@ -34,7 +34,7 @@ pub trait SharedPolls: Debug + Send {
     );
 }
 
-/// A fee history published by a replica.
+/// A fee history published by a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedFeeHistory {
     /// Slot that it was polled for.
@@ -61,13 +61,13 @@ pub enum AdoptOutcome {
     Duplicate,
     /// It has expired, or its newest block is lower than the published one, slightly or of an earlier time.
     Older,
-    /// This replica's pricing cannot compute a suggestion from it.
+    /// This process's pricing cannot compute a suggestion from it.
     Rejected,
     /// Its newest block or its amounts are implausible, and no own upstream confirms them.
     Implausible,
     /// An own upstream contradicts it.
     Contradicted,
-    /// It is not a record, or Redis' clock was changed.
+    /// It is not a record, or the shared clock was changed.
     Invalid,
 }
 
@@ -76,18 +76,18 @@ pub enum AdoptOutcome {
 pub enum Action {
     /// Poll, then call [`SharedPolls::finish_poll`].
     Poll(PollGrant),
-    /// Adopt the result of another replica, then call [`SharedPolls::record_merge`].
+    /// Adopt the result of another process, then call [`SharedPolls::record_merge`].
     Adopt(Box<SharedFeeHistory>),
-    /// Other replicas polled without a result; nothing to do.
+    /// Other processes polled without a result; nothing to do.
     Skip,
 }
 
 /// Reason for a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollGrant {
-    /// This replica claimed the slot.
+    /// This process claimed the slot.
     Claimed(u64),
-    /// Redis is unavailable, or other replicas publish nothing. Granted at this time.
+    /// Nothing can be shared, or other processes publish nothing. Granted at this time.
     Standalone(Instant),
 }
 
@@ -116,13 +116,13 @@ impl Poller {
                     self.publisher.mark_polled();
                     polls.record_merge(&publication, merge_outcome);
                 }
-                // Other replicas have polled in vain, which counts as the first poll here too.
+                // Other processes have polled in vain, which counts as the first poll here too.
                 Action::Skip => self.publisher.mark_polled(),
             }
         }
     }
 
-    /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
+    /// Returns the record of a `history` that was just published, for other processes. [`SharedPolls`] sets its slot.
     fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
         let (chain, head) = (self.publisher.chain(), history.newest_block());
         let upstream = self.judge.source().and_then(|index| self.upstreams.polled().get(index));
@@ -136,7 +136,7 @@ impl Poller {
         })
     }
 
-    /// Publishes what another replica polled, if it is newer and plausible.
+    /// Publishes what another process polled, if it is newer and plausible.
     pub(super) fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
         let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
         let chain = self.publisher.chain();
@@ -187,8 +187,8 @@ impl Poller {
         AdoptOutcome::Adopted
     }
 
-    /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
-    /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
+    /// Adopts what another process polled. An implausible record is checked against this process's own upstreams, and
+    /// so is every record now and then. While an own upstream contradicts the others, this process polls for itself.
     async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
         let is_check_due = self.records_until_check == 0 || self.is_in_doubt();
         if !is_check_due {

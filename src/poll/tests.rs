@@ -146,7 +146,7 @@ fn fee_history(head: u64, medium: u128) -> FeeHistory {
 }
 
 #[test]
-fn newer_record_of_a_replica_is_published_with_its_own_time() {
+fn newer_record_of_another_process_is_published_with_its_own_time() {
     let mut harness = Harness::with_block_100();
     assert_eq!(harness.published(), Some((100, FIRST_AGE)));
     // A higher head is published even if it was polled earlier.
@@ -216,7 +216,7 @@ fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
     let stale_reason = |harness: &Harness| {
         harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
     };
-    // The header of the second replica's node did not come in time.
+    // The header of the second process's node did not come in time.
     for (head, reading) in
         [(100, HeadReading::Syncing), (101, HeadReading::Unread), (102, HeadReading::Syncing)]
     {

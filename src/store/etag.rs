@@ -3,7 +3,7 @@
 use axum::http::HeaderValue;
 use ring::digest;
 
-/// Returns the tag of `body` as a header: 64 bits of its SHA-256, so replicas that serve the same bytes have the same tag.
+/// Returns the tag of `body` as a header: 64 bits of its SHA-256, so processes that serve the same bytes have the same tag.
 pub(crate) fn for_body(body: &[u8]) -> HeaderValue {
     let digest = sha256(body);
     let first_bytes = digest.first_chunk().expect("32 bytes have a first 8");

@@ -65,7 +65,7 @@ pub struct Accepted<'a> {
     pub market: Market,
     /// When it was accepted, and when its newest block was first seen.
     pub timestamps: Timestamps,
-    /// When it was received. Another replica may have observed it before that.
+    /// When it was received. Another process may have observed it before that.
     pub received_at: Instant,
     /// Age of its newest block, as far as its node tells.
     pub head: HeadReading,
@@ -113,7 +113,7 @@ impl Publisher {
         self.inner.lock().observers.push(Box::new(observer));
     }
 
-    /// Publishes an accepted reply, which another replica may have received some time ago.
+    /// Publishes an accepted reply, which another process may have received some time ago.
     pub fn publish(&mut self, accepted: Accepted<'_>) {
         let PublisherInner { measured, observers } = &mut *self.inner.lock();
         let record = &self.chain.record;

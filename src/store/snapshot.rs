@@ -45,7 +45,7 @@ pub struct Snapshot {
     /// Age up to which it may be served.
     pub(super) max_age: Duration,
     pub(super) timestamps: Timestamps,
-    /// When this process received it. Another replica may have observed it before that.
+    /// When this process received it. Another process may have observed it before that.
     pub(super) received_at: Instant,
 }
 

@@ -124,7 +124,7 @@ fn what_was_received_before_a_leap_of_the_clock_is_stale() {
     assert_ne!(chain.revision(), revision, "cached responses end");
     publish(&mut publisher, 5, GWEI);
     assert_eq!(stale_reason(), None);
-    // Another replica had read it before.
+    // Another process had read it before.
     let observed_at = clock::now();
     chain.record_leap(clock::now());
     let (history, market) = reply(&chain.config().pricing, 6, GWEI);

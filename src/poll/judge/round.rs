@@ -42,7 +42,7 @@ impl Limits {
     }
 
     /// Returns true for an upstream at least as preferred as the one that reported the published head. Of another
-    /// replica's head the upstream is unknown, so then only the first one counts.
+    /// process's head the upstream is unknown, so then only the first one counts.
     pub(super) fn is_preferred(&self, upstream: usize) -> bool {
         upstream == 0 || (upstream <= self.source && self.source != REMOTE)
     }
@@ -124,7 +124,7 @@ impl<'a> Round<'a> {
             self.judge.restart();
             self.limits = None;
         }
-        // Replicas with slightly different nodes adopt each other's records all the time.
+        // Processes with slightly different nodes adopt each other's records all the time.
         let is_trusted = match self.limits {
             None => self.judge.published.is_some(),
             Some(limits) => {

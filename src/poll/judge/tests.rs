@@ -98,7 +98,7 @@ fn heads_after_a_record_are_expected_from_its_time_on() {
         let _ = round.finish(start + BLOCK * at);
         checked
     };
-    // A replica that has just started adopts two records, of which the first is two blocks old.
+    // A process that has just started adopts two records, of which the first is two blocks old.
     assert_eq!(adopt(2, 0, 100), Ok(true));
     assert_eq!(adopt(2, 2, 103), Ok(true));
     // The time until a record arrives gives no room to higher heads, nor does one from before the published one.
