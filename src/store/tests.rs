@@ -1,29 +1,21 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::Config;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing};
+use crate::fees::tests::{GWEI, history_of, market};
+use crate::fees::{FeeHistory, Market, Pricing};
 use crate::observe::clock;
-
-fn config(more: &str) -> config::Chain {
-    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
-    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
-}
 
 /// Creates a store with one chain.
 pub(crate) fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
-    let (store, mut publishers) = ChainStore::new(&[config(more)]);
+    let (store, mut publishers) = ChainStore::new(&[config::tests::chain(more)]);
     let chain = store.chain("a").unwrap().clone();
     (store, chain, publishers.remove(0))
 }
 
 /// Creates a reply with one block, and its market.
 pub(crate) fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
-    let rewards = Some([1, 0]);
-    let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
-    let history = FeeHistory::new(number, blocks, None).unwrap();
-    let parameters = ChainParameters::from_pricing(pricing);
-    let market = fees::price(&history, &[], pricing, &parameters).unwrap();
+    let history = history_of(number, &[base_fee], Some([1, 0]));
+    let market = market(&history, pricing);
     (history, market)
 }
 
@@ -32,8 +24,6 @@ pub(crate) fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u1
     let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
     publisher.publish(Accepted::now(&history, market));
 }
-
-const GWEI: u128 = 1_000_000_000;
 
 #[test]
 fn a_chain_is_found_by_key_or_id() {
@@ -46,30 +36,6 @@ fn a_chain_is_found_by_key_or_id() {
     for unknown in ["", "07", "+7", "0x", "0x+7", "0x8", "8", "ä", &"a".repeat(300)] {
         assert!(store.chain(unknown).is_none(), "{unknown}");
     }
-}
-
-#[test]
-fn nothing_is_served_before_the_first_publication() {
-    let (store, chain, mut publisher) = store_with_chain("");
-    assert_eq!(chain.servable_snapshot().unwrap_err(), Unavailable::NoData);
-    assert!(!store.has_any_data());
-    publish(&mut publisher, 5, GWEI);
-    assert!(chain.servable_snapshot().is_ok());
-    assert!(store.has_any_data());
-}
-
-#[test]
-fn the_body_has_the_five_members_in_order() {
-    let (_, chain, mut publisher) =
-        store_with_chain("name = \"A chain\"\npricing.priority_fee_floor = \"20 gwei\"");
-    publish(&mut publisher, 5, GWEI);
-    let snapshot = chain.servable_snapshot().unwrap().snapshot;
-    assert_eq!(
-        std::str::from_utf8(&snapshot.body).unwrap(),
-        "{\"chain_name\":\"A chain\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"2000000000\",\
-         \"medium\":{\"max_priority_fee_per_gas\":\"20000000000\",\"max_fee_per_gas\":\"22000000000\"},\
-         \"high\":{\"max_priority_fee_per_gas\":\"24000000000\",\"max_fee_per_gas\":\"26000000000\"}}"
-    );
 }
 
 #[test]
@@ -150,19 +116,4 @@ fn a_snapshot_is_served_until_max_age_and_stale_before_unless_renewed() {
     assert_eq!(served(7, 9000), Ok(Some(StaleReason::OldData)));
     assert_eq!(served(8, 10_000), Err(Unavailable::Expired));
     assert_eq!(served(9, 0), Ok(None));
-}
-
-#[test]
-fn a_stalled_head_is_stale_although_replies_keep_arriving() {
-    let (_, chain, mut publisher) =
-        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"1s\"");
-    let stale_reason = || chain.servable_snapshot().unwrap().stale_reason;
-    let (history, market) = reply(&publisher.chain().config().pricing, 5, GWEI);
-    let a_second_ago = clock::now().checked_sub(Duration::from_secs(1)).unwrap();
-    publisher.publish(Accepted::at(a_second_ago, &history, market));
-    assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
-    publish(&mut publisher, 5, GWEI);
-    assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
-    publish(&mut publisher, 6, GWEI);
-    assert_eq!(stale_reason(), None);
 }

@@ -3,19 +3,15 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::Config;
-use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderTime};
-use crate::store::tests::{publish, reply};
+use crate::fees::tests::{GWEI, market};
+use crate::fees::{HeadReading, HeaderTime};
+use crate::store::tests::{publish, reply, store_with_chain};
 use crate::store::{Accepted, Publisher};
-
-const GWEI: u128 = 1_000_000_000;
 
 /// Creates trends of one chain, which observe its publisher.
 fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
-    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
-    let (store, mut publishers) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
-    let (chain, trends) = (store.chains()[0].clone(), Trends::new(&store, 7));
-    let mut publisher = publishers.remove(0);
+    let (store, chain, mut publisher) = store_with_chain(more);
+    let trends = Trends::new(&store, 7);
     publisher.observe(Arc::clone(trends.chains.get(&chain)));
     (trends, chain, publisher)
 }
@@ -71,17 +67,11 @@ fn the_level_follows_the_price_and_the_trend() {
     publish(&mut publisher, 1002, 30 * GWEI);
     assert_eq!([level(), level()], [Some(Level::High); 2]);
     let changes = trends.trend(&chain).changes;
-    let next_base_fee = |base_fee: u128| {
+    for (next_base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
         let pricing = &chain.config().pricing;
-        let (history, _) = reply(pricing, 1002, 30 * GWEI);
-        let blocks = history.blocks().to_vec();
-        let history = FeeHistory::new(1002, blocks, Some(base_fee)).unwrap();
-        let parameters = ChainParameters::from_pricing(pricing);
-        (fees::price(&history, &[], pricing, &parameters).unwrap(), history)
-    };
-    for (base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
-        let (market, history) = next_base_fee(base_fee);
-        publisher.publish(Accepted::now(&history, market));
+        let (mut history, _) = reply(pricing, 1002, 30 * GWEI);
+        history.next_base_fee = Some(next_base_fee);
+        publisher.publish(Accepted::now(&history, market(&history, pricing)));
         assert_eq!(level(), Some(expected));
         let (_, trend) = read(&trends, &chain, Period::Day);
         assert_eq!(trend["level"], json!(expected));
