@@ -188,4 +188,13 @@ mod tests {
         assert_eq!((test.pricing, test.pricing.priority_fee_floor), (main.pricing, 25_000_000_000));
         assert!(public_endpoints("polygon").is_ok() && public_endpoints("80002").is_err());
     }
+
+    #[test]
+    fn a_chain_without_a_preset_has_no_floors() {
+        let chain = two_lines(4711);
+        assert_eq!((chain.name(), chain.preset, chain.currency.as_deref()), ("a", None, None));
+        assert_eq!((chain.pricing.base_fee_floor, chain.pricing.priority_fee_floor), (0, 1));
+        assert_eq!(chain.pricing.base_fee_change_denominator, None);
+        assert_eq!(chain.block_time, Duration::from_secs(2));
+    }
 }

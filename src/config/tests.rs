@@ -170,55 +170,6 @@ fn a_chain_id_has_53_bits() {
 }
 
 #[test]
-fn no_configuration_error_shows_a_url() {
-    let with_urls = |urls: &str| format!("[chains.a]\nchain_id = 1\nrpc_urls = {urls}\n");
-    for urls in [
-        "\"https://node.example/canary\"",
-        "[\"ftp://node.example/canary\"]",
-        "[\"https://node.example/canary]",
-        "[[\"https://node.example/canary\"]]",
-        "{ \"https://node.example/canary\" = 1 }",
-        "[\"canary\"]",
-        "[{ url = \"https://node.example\", headers = \"canary\" }]",
-        "[{ url = \"https://node.example\", headers = { A = [\"canary\"] } }]",
-        "[{ url = \"https://node.example/canary\", heders = { A = \"canary\" } }]",
-        "[{ url = \"https://node.example\", headers = { \"https://canary\" = \"A B\", A = \"\" } }]",
-    ] {
-        let refused = error_text(&with_urls(urls));
-        assert!(!refused.contains("canary"), "{refused}");
-    }
-    // Under a wrong key, and as a key.
-    let url = "\"https://node.example/canary\"";
-    for line in [
-        format!("read_urls = {url}"),
-        format!("max_age = {url}"),
-        format!("pricing.zero_base_fee = {url}"),
-        format!("pricing.base_fee_floor = {url}"),
-        format!("pricing.high_multiplier = {url}"),
-        format!("name = {{ {url} = 1 }}"),
-        format!("{url} = 1"),
-        "block_time = \"0123456789abcdef-canary-key\"".into(),
-    ] {
-        let refused = error_text(&chain_toml("a", 1, &line));
-        assert!(!refused.contains("canary"), "{refused}");
-    }
-    let refused = error_text(&chain_toml(url, 1, ""));
-    assert!(refused.contains("may contain a-z") && !refused.contains("canary"), "{refused}");
-    // With dots, which also separate keys.
-    for url in ["\"https://node.canary.example/\"", "\"node.canary.example/v2\""] {
-        for text in [
-            chain_toml(url, 1, ""),
-            chain_toml(url, 1, "max_age = 1"),
-            chain_toml("a", 1, &format!("{url} = 1")),
-            format!("{url} = 1"),
-        ] {
-            let refused = error_text(&text);
-            assert!(refused.contains('…') && !refused.contains("canary"), "{refused}");
-        }
-    }
-}
-
-#[test]
 fn a_duplicate_key_is_shown_unless_it_may_be_a_secret() {
     let refused = |key: &str, twice: &str| {
         let refused = error_text(&format!("[chains.{key}]\nchain_id = 1\n{twice} = 1\n"));

@@ -26,3 +26,21 @@ impl PlanPause {
         self.refused.map_or(Duration::ZERO, |[_, until]| until.saturating_duration_since(now))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_pause_after_a_refused_poll_until_a_poll_succeeds() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let (mut pause, now) = (PlanPause::default(), Instant::now());
+        pause.record_refused_poll(now + 10 * SECOND);
+        assert_eq!(pause.left(now + 20 * SECOND), 50 * SECOND);
+        assert_eq!(pause.left(now + 70 * SECOND), Duration::ZERO);
+        pause.record_refused_poll(now + 80 * SECOND);
+        pause.record_poll();
+        assert_eq!(pause.left(now + 75 * SECOND), 5 * SECOND);
+        assert_eq!(pause.left(now + 81 * SECOND), Duration::ZERO);
+    }
+}

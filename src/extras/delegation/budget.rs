@@ -192,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_may_still_reach_the_api_counts_for_longer() {
+        for hold in [RateBudget::ENDED, RateBudget::UNANSWERED] {
+            let budget = RateBudget::new(TIMEOUT, &Metrics::new());
+            for _ in 0..REQUESTS_PER_WINDOW {
+                budget.acquire(None).unwrap().end(hold);
+            }
+            let exhausted = budget.acquire(None).unwrap_err();
+            assert!(exhausted.wait <= hold && exhausted.wait > hold / 2, "{exhausted:?}");
+        }
+    }
+
+    #[test]
     fn a_request_that_ends_late_does_not_free_the_slot_of_another_one() {
         let (mut slots, now) = slots();
         let late = slots.take(None, now).unwrap();

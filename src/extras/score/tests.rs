@@ -44,6 +44,13 @@ impl Chain {
         })
     }
 
+    /// A chain with its first quote.
+    fn started() -> Self {
+        let mut chain = Self::new();
+        chain.publish(20);
+        chain
+    }
+
     /// A chain whose first 1,000 blocks were mined before the start.
     fn with_pricing(pricing: Pricing) -> Self {
         let now = Instant::now();
@@ -130,8 +137,7 @@ fn graded(quote: [(u128, u128); 2], mined: Block) -> TierScores {
 
 #[test]
 fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     let score = chain.score();
     assert_eq!(counts(&score), (1, 0, Unjudged::default()));
     let medium = &score.tiers.medium;
@@ -172,8 +178,7 @@ fn the_max_fee_limits_the_tip_that_is_paid_and_equal_amounts_are_enough() {
 
 #[test]
 fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine([
         Block { gas_used_ratio: Some(0.0), ..block(Some([0, 0])) },
         block(None),
@@ -183,8 +188,7 @@ fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
     assert_eq!(counts(&chain.score()), (4, 1, unjudged));
     assert_eq!(first_shares(&chain.medium()), [share(3, 3), share(1, 1)]);
     // The transactions of one paid its producer directly.
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine([block(Some([0, 0]))]);
     let score = chain.score();
     assert_eq!((counts(&score), score.tips_decide), ((2, 0, Unjudged::default()), Some(false)));
@@ -193,8 +197,7 @@ fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
 
 #[test]
 fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine(vec![block(USUAL); 10]);
     assert_eq!(shares(&chain.medium().outbid)[0], share(10, 10));
     // Five blocks are replaced by dearer ones.
@@ -207,8 +210,7 @@ fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
     let score = chain.score();
     assert_eq!((score.window.heads, shares(&score.tiers.medium.outbid)[0]), (11, share(5, 10)));
     // The same as if the first five had never been there.
-    let mut fresh = Chain::new();
-    fresh.publish(20);
+    let mut fresh = Chain::started();
     fresh.mine(vec![block(USUAL); 5]);
     fresh.mine(vec![block(Some([16, 20])); 5]);
     assert_eq!(json!(score.tiers), json!(fresh.score().tiers));
@@ -231,8 +233,7 @@ fn the_quote_that_was_published_last_at_a_head_counts() {
 
 #[test]
 fn heads_that_were_skipped_have_no_quote_and_unseen_blocks_are_gaps() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     // Three blocks at once: the next block of the first quote is known, two numbers have no quote.
     chain.blocks.extend(vec![block(USUAL); 3]);
     chain.publish(20);
@@ -248,8 +249,7 @@ fn heads_that_were_skipped_have_no_quote_and_unseen_blocks_are_gaps() {
 
 #[test]
 fn a_very_large_jump_keeps_the_grades_and_counts_no_numbers() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine(vec![block(USUAL); 3]);
     chain.oldest += 1_000_000_000;
     chain.publish(20);
@@ -274,8 +274,7 @@ fn a_gas_price_is_compared_in_full() {
 
 #[test]
 fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine(vec![block(USUAL); 1200]);
     assert_eq!(chain.score().window.heads, 1000);
     let graded = &chain.scorer.graded.0;

@@ -71,3 +71,16 @@ fn zero_disables_a_limit() {
         );
     }
 }
+
+#[test]
+fn a_client_is_remembered_until_its_rate_limit_has_refilled() {
+    let (clients, now) = (client_table(&Limits::default()), Instant::now());
+    let proxy = clients.connect(parse_ip("10.0.0.1")).unwrap();
+    let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, "192.0.2.1".parse().unwrap())]);
+    proxy.check_rate(&headers, now, || false).unwrap();
+    // At five hundred requests a second, a thousand refill in two seconds.
+    for (milliseconds, left) in [(1900, 1), (3000, 0)] {
+        clients.remove_idle(now + Duration::from_millis(milliseconds));
+        assert_eq!(clients.clients.lock().len(), left, "{milliseconds}");
+    }
+}

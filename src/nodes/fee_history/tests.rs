@@ -130,12 +130,3 @@ fn a_result_that_is_not_an_object_is_rejected() {
     let twice = RawValue::from_string(twice.into()).unwrap();
     assert_eq!(request(None, 20).parse(&twice), Err(MalformedFeeHistory::NotAFeeHistory));
 }
-
-#[test]
-fn the_block_count_is_encoded_as_quantity_or_integer() {
-    let one = request(None, 20);
-    assert_eq!(one.params(false), json!(["0x14", "latest", [60]]));
-    assert_eq!(one.params(true), json!([20, "latest", [60]]));
-    let two = request(Some(99.5), 1024);
-    assert_eq!(two.params(false), json!(["0x400", "latest", [60, 99.5]]));
-}
