@@ -170,22 +170,6 @@ fn a_chain_id_has_53_bits() {
 }
 
 #[test]
-fn a_duplicate_key_is_shown_unless_it_may_be_a_secret() {
-    let refused = |key: &str, twice: &str| {
-        let refused = error_text(&format!("[chains.{key}]\nchain_id = 1\n{twice} = 1\n"));
-        let message = refused.strip_prefix("the configuration is not valid TOML: ").unwrap();
-        message.split_once(" at line ").unwrap().0.to_owned()
-    };
-    assert_eq!(refused("a", "chain_id"), "duplicate key `chain_id` in table `chains.a`");
-    let extended = "dotted key `chain_id` attempted to extend non-table type (integer)";
-    assert_eq!(refused("a", "chain_id.b"), extended);
-    for url in ["\"https://node.canary.example/\"", "\"https://canary`canary`canary@a\""] {
-        assert_eq!(refused(url, "chain_id"), "duplicate key");
-        assert_eq!(refused("a", &format!("{url} = 1\n{url}")), "duplicate key");
-    }
-}
-
-#[test]
 fn keys_without_effect_and_assumptions_are_noted() {
     let notes = |id, more| Config::from_toml(&chain_toml("a", id, more), &[]).unwrap().notes;
     assert_eq!(notes(1, "ws_urls = [\"ws://localhost:8546\"]"), [""; 0]);

@@ -60,6 +60,24 @@ fn head_advances_and_the_recording_repeats_with_new_numbers() {
 }
 
 #[test]
+fn block_has_the_recorded_members_and_a_future_block_is_null() {
+    let chain = replay(LONG_BLOCK_TIME);
+    let latest = chain.call("eth_getBlockByNumber", &[json!("latest"), json!(false)]).unwrap();
+    assert_eq!(parse_number(&latest["number"]), chain.recording().oldest_block + 19);
+    assert_eq!(parse_number(&latest["baseFeePerGas"]), chain.recording().base_fee_per_gas[19]);
+    let earliest = chain.call("eth_getBlockByNumber", &[json!("earliest")]).unwrap();
+    let past = 43 * u64::try_from(chain.recording().blocks()).unwrap();
+    assert_eq!(parse_number(&earliest["number"]), chain.recording().oldest_block - past);
+    assert_eq!(parse_number(&earliest["baseFeePerGas"]), chain.recording().base_fee_per_gas[0]);
+    assert_eq!(
+        parse_number(&latest["timestamp"]) - parse_number(&earliest["timestamp"]),
+        (past + 19) * 3600
+    );
+    let future_block = json!(format!("{:#x}", chain.recording().oldest_block + 20));
+    assert_eq!(chain.call("eth_getBlockByNumber", &[future_block]), Ok(Value::Null));
+}
+
+#[test]
 fn unrecorded_data_is_rejected() {
     let chain = replay(LONG_BLOCK_TIME);
     let code =

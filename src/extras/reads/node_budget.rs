@@ -230,6 +230,15 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_clients_wait_while_the_node_pauses() {
+        let (mut budget, now) = budget(0);
+        let refused = Exhausted { wait: 5 * SECOND, is_share: false };
+        assert_eq!(budget.try_take(new_client(), 5 * SECOND, now), Err(refused));
+        assert_eq!(budget.try_take(SERVICE, 5 * SECOND, now), Ok(()));
+        assert_eq!(take_all(&mut budget, now), 10_000);
+    }
+
+    #[test]
     fn one_client_has_a_quarter_in_any_minute_and_others_the_rest() {
         let [greedy, other] = [1, 2].map(|last| CallOrigin::Client([192, 0, 2, last].into()));
         for (limit, share) in [(600, 150), (40, 10), (7, 1), (3, 1)] {

@@ -6,19 +6,14 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fees::RewardPercentiles;
 
-/// Request for the percentile 60 and, if there is one, a higher one.
-fn request(high: Option<f64>, window_blocks: usize) -> FeeHistoryRequest {
-    FeeHistoryRequest::new(&Pricing {
-        reward_percentiles: Some(RewardPercentiles::new(60.0, high).unwrap()),
-        window_blocks: NonZeroUsize::new(window_blocks).unwrap(),
-        ..Pricing::default()
-    })
+fn request(window_blocks: usize) -> FeeHistoryRequest {
+    let window_blocks = NonZeroUsize::new(window_blocks).unwrap();
+    FeeHistoryRequest::new(&Pricing { window_blocks, ..Pricing::default() })
 }
 
 fn parse(result: &Value) -> Result<FeeHistory, MalformedFeeHistory> {
-    request(None, 20).parse(&to_raw_value(result).unwrap())
+    request(20).parse(&to_raw_value(result).unwrap())
 }
 
 /// Reply with the blocks 10 and 11, and the base fee of the next block. `member` is replaced, or removed if there is no
@@ -36,27 +31,6 @@ fn two_block_reply_with(member: &str, value: impl Into<Option<Value>>) -> Value 
         None => members.remove(member),
     };
     result
-}
-
-#[test]
-fn each_percentile_has_one_column_in_ascending_order() {
-    for (own, params, row, [medium, high]) in [
-        ((60.0, None), json!([60]), json!(["0x7"]), [Some(7), None]),
-        ((60.0, Some(60.0)), json!([60, 60]), json!(["0x7", "0x8"]), [Some(7), Some(8)]),
-        ((10.0, Some(60.0)), json!([10, 60]), json!([1, 2]), [Some(1), Some(2)]),
-    ] {
-        let pricing = Pricing {
-            reward_percentiles: Some(RewardPercentiles::new(own.0, own.1).unwrap()),
-            ..Pricing::default()
-        };
-        let request = FeeHistoryRequest::new(&pricing);
-        assert_eq!(request.params(true)[2], params);
-        let result = two_block_reply_with("reward", json!([row, row]));
-        let history = request.parse(&to_raw_value(&result).unwrap()).unwrap();
-        let rewards = history.blocks()[0].rewards.unwrap();
-        assert_eq!([Some(rewards[0]), own.1.map(|_| rewards[1])], [medium, high]);
-        assert_eq!(pricing.column(99.0), None);
-    }
 }
 
 #[test]
@@ -115,7 +89,7 @@ fn the_lengths_of_the_arrays_tell_the_mined_blocks() {
             "oldestBlock": "0xa", "baseFeePerGas": (1..=base_fees).collect::<Vec<_>>(),
             "gasUsedRatio": vec![0.1; ratios], "reward": vec![["0x7"]; rewards],
         });
-        let parsed = request(None, window).parse(&to_raw_value(&result).unwrap());
+        let parsed = request(window).parse(&to_raw_value(&result).unwrap());
         let found = parsed.map(|history| (history.blocks().len(), history.next_base_fee));
         assert_eq!(found, expected, "{window} {result}");
     }
@@ -128,5 +102,5 @@ fn a_result_that_is_not_an_object_is_rejected() {
     }
     let twice = r#"{"oldestBlock":"0xa","oldestBlock":"0xb","baseFeePerGas":["0x1","0x2"]}"#;
     let twice = RawValue::from_string(twice.into()).unwrap();
-    assert_eq!(request(None, 20).parse(&twice), Err(MalformedFeeHistory::NotAFeeHistory));
+    assert_eq!(request(20).parse(&twice), Err(MalformedFeeHistory::NotAFeeHistory));
 }

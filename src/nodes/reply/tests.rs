@@ -45,6 +45,18 @@ fn only_a_result_with_the_calls_id_is_accepted() {
 }
 
 #[test]
+fn an_error_takes_precedence_over_a_result() {
+    for body in [
+        r#"{"id":7,"result":1,"error":{"code":-32000,"message":"x"}}"#,
+        r#"{"id":null,"error":{"code":-32000}}"#,
+        r#"{"error":"slow down"}"#,
+        r#"{"id":7,"error":{"code":"-32000"}}"#,
+    ] {
+        assert_eq!(parse_reason(body), Err("node_error"), "{body}");
+    }
+}
+
+#[test]
 fn known_errors_are_classified() {
     let error_outcome = |error: &str| parse_reason(&format!("{{\"id\":7,\"error\":{error}}}"));
     for code in [-32005, -32007, -32016, -32029, 429] {

@@ -69,6 +69,20 @@ fn the_level_follows_the_price_and_the_trend() {
 }
 
 #[test]
+fn a_stale_chain_has_no_level() {
+    let (trends, chain, mut publisher) = trends_with_chain("");
+    restore_two_hours(&trends, &chain);
+    for (seconds_ago, expected) in [(0, json!("low")), (20, Value::Null)] {
+        let (history, market) = reply(&chain.config().pricing, 1001 + seconds_ago, 10 * GWEI);
+        let observed_at = clock::now().checked_sub(Duration::from_secs(seconds_ago)).unwrap();
+        publisher.publish(Accepted::at(observed_at, &history, market));
+        let (_, trend) = read(&trends, &chain, Period::Day);
+        let levels = [json!(level_of(&trends, &chain).level), trend["level"].clone()];
+        assert_eq!(levels, [expected.clone(), expected]);
+    }
+}
+
+#[test]
 fn blocks_that_contradict_the_clock_add_and_remove_nothing() {
     const DAY: u64 = 86_400;
     let now = seconds_since_1970();
