@@ -96,14 +96,17 @@ fn a_snapshot_is_served_until_max_age_and_stale_before_unless_renewed() {
 }
 
 #[test]
-fn a_confirmed_head_changes_its_times_and_notifies_no_subscriber() {
+fn a_confirmed_head_notifies_no_subscriber_and_another_body_does() {
     let (_, chain, mut publisher) = store_with_chain("");
     publish(&mut publisher, 5, GWEI);
     let (latest, before) = (chain.subscribe(), chain.timestamps().unwrap());
     publisher.mark_polled();
     publish(&mut publisher, 5, GWEI);
     assert!(!latest.has_changed().unwrap());
+    // The times are seen all the same.
     let confirmed = chain.timestamps().unwrap();
     assert!(confirmed.observed_at > before.observed_at);
     assert_eq!(confirmed.head_changed_at, before.head_changed_at);
+    publish(&mut publisher, 5, 2 * GWEI);
+    assert!(latest.has_changed().unwrap());
 }
