@@ -278,4 +278,4 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

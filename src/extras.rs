@@ -56,21 +56,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::tests::chain_toml;
     use crate::config::value_tree::Origin;
     use crate::config::{
         CHAIN_ARGUMENT, Config, Cors, Log, Overrides, Server, known_keys, public_endpoints,
         read_layers,
     };
     use crate::fees::{Pricing, Strategy};
-
-    const DEFAULTS: &str = include_str!("../config/default.toml");
-
-    /// Returns a chain with the keys that have no default, and `more` in its table.
-    fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
-        format!(
-            "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost:8545\"]\n{more}\n"
-        )
-    }
 
     /// Reads the built-in configuration and these variables.
     fn load(variables: &[(&str, &str)]) -> Config {
@@ -80,23 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_file_configures_the_two_networks() {
-        let config = Config::from_toml(DEFAULTS, &sections()).unwrap();
-        let ids: Vec<_> =
-            config.chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
-        assert_eq!(ids, [("ronin", 2020), ("ronin-testnet", 202_601)]);
-        assert_eq!(config.server, Server::default());
-        assert_eq!(config.cors, Cors::default());
-        assert_eq!(config.log, Log::default());
-        assert!(config.notes.is_empty());
-    }
-
-    #[test]
     fn the_built_in_file_matches_the_preset_and_the_defaults() {
         let config = load(&[]);
+        assert_eq!((&config.server, &config.cors), (&Server::default(), &Cors::default()));
+        assert!(config.log == Log::default() && config.notes.is_empty());
         let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
-        assert_eq!(ronin.pricing, testnet.pricing);
-        assert_eq!(ronin.pricing, Pricing::default());
+        assert_eq!([ronin.chain_id, testnet.chain_id], [2020, 202_601]);
+        assert_eq!([ronin.pricing, testnet.pricing], [Pricing::default(); 2]);
         for chain in [ronin, testnet] {
             let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
             let preset = Config::from_toml(&preset, &sections()).unwrap().chains.remove(0);
@@ -139,11 +121,10 @@ mod tests {
         let urls = vec!["http://localhost".parse().unwrap()];
         let overrides = Overrides {
             listen: Some("127.0.0.1:7".parse().unwrap()),
-            admin_listen: None,
-            default_listen: None,
             chains: vec![(8453, urls.clone()), (4711, urls)],
             chains_from: "--rpc-url",
             strategy: Some(Strategy::Calibrated),
+            ..Overrides::default()
         };
         let variables = [
             ("GAS_SERVER__LISTEN", "127.0.0.1:8"),

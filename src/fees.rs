@@ -257,4 +257,4 @@ fn average(amounts: impl Iterator<Item = u128>) -> Result<Option<u128>, PricingE
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -111,6 +111,7 @@ mod tests {
 
     use super::*;
     use crate::config::chains::key_problem;
+    use crate::config::tests::chain_toml;
     use crate::config::{Chain, Config};
 
     /// Id, key, currency and name of chains. Keys are paths, so that an update of the list must not change them.
@@ -148,9 +149,7 @@ mod tests {
 11155420 op-sepolia ETH OP Sepolia";
 
     fn two_lines(chain_id: u64) -> Chain {
-        let text =
-            format!("[chains.a]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost\"]\n");
-        Config::from_toml(&text, &[]).unwrap().chains.remove(0)
+        Config::from_toml(&chain_toml("a", chain_id, ""), &[]).unwrap().chains.remove(0)
     }
 
     #[test]
@@ -197,15 +196,5 @@ mod tests {
         assert_eq!((chain.pricing.base_fee_floor, chain.pricing.priority_fee_floor), (0, 1));
         assert_eq!(chain.pricing.base_fee_change_denominator, None);
         assert_eq!(chain.block_time, Duration::from_secs(2));
-    }
-
-    #[test]
-    fn the_configuration_overrides_a_preset_key_by_key() {
-        let text = "[chains.mine]\nchain_id = 2020\nrpc_urls = [\"http://localhost\"]\n\
-                    name = \"Mine\"\npricing.priority_fee_floor = \"3 gwei\"\n";
-        let chain = Config::from_toml(text, &[]).unwrap().chains.remove(0);
-        assert_eq!((chain.name(), chain.preset), ("Mine", Some("ronin")));
-        assert_eq!(chain.pricing.priority_fee_floor, 3_000_000_000);
-        assert_eq!(chain.pricing.base_fee_floor, 1_000_000_000);
     }
 }

@@ -111,6 +111,7 @@ impl Serialize for TrustedCertificates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::tests::Directory;
 
     fn parse(toml: &str) -> Result<Upstream, String> {
         toml_edit::de::from_str(toml).map_err(|error| error.message().to_owned())
@@ -136,12 +137,9 @@ mod tests {
 
     #[test]
     fn a_file_without_certificates_is_refused() {
-        let folder = std::env::temp_dir().join(format!("gas-ca-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("ca.pem");
+        let directory = Directory::new("ca");
         let error_of = |text: &str| {
-            std::fs::write(&file, text).unwrap();
-            parse(&format!("ca_file = {:?}", file.display().to_string())).unwrap_err()
+            parse(&format!("ca_file = {:?}", directory.write("ca.pem", text))).unwrap_err()
         };
         assert!(error_of("").contains("no certificate"));
         let begin = "-----BEGIN CERTIFICATE-----\n";
@@ -150,7 +148,6 @@ mod tests {
                 .contains("certificate 1")
         );
         assert!(error_of(&format!("{begin}AA==")).contains("no PEM file"));
-        std::fs::remove_dir_all(&folder).unwrap();
         let error = parse("ca_file = \"/absent/ca.pem\"").unwrap_err();
         assert!(error.contains("cannot read the file"), "{error}");
         assert_eq!(parse("ca_file = \"\"").unwrap(), Upstream::default());

@@ -215,7 +215,8 @@ impl GradedHead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
+    use crate::fees::tests::market;
+    use crate::fees::{Block, FeeHistory, Rewards};
     use crate::store::Accepted;
     use crate::store::tests::store_with_chain;
 
@@ -235,9 +236,7 @@ mod tests {
         };
         let mut play = |number: u64, is_read: bool| {
             let polled = history(number, 20, [7, 0]);
-            let parameters = ChainParameters::from_pricing(&pricing);
-            let market = fees::price(&polled, &[], &pricing, &parameters).unwrap();
-            publisher.publish(Accepted::now(&polled, market));
+            publisher.publish(Accepted::now(&polled, market(&polled, &pricing)));
             chain.read_together(|blocks| {
                 record.record(number, pairs.into_iter(), 10.0, blocks, now);
             });

@@ -208,7 +208,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, PricingType};
+    use crate::fees::tests::history_of;
+    use crate::fees::{Pricing, PricingType};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
     const BLOCK_TIME: Duration = Duration::from_secs(12);
@@ -232,10 +233,9 @@ mod tests {
 
     /// Prices one block with this base fee and this reward, before a block with the base fee `next`.
     fn market(base_fee: u128, reward: u128, next: u128, pricing: &Pricing) -> Market {
-        let rewards = Some([reward, 0]);
-        let block = Block { base_fee, gas_used_ratio: None, rewards };
-        let history = FeeHistory::new(7, vec![block], Some(next)).unwrap();
-        fees::price(&history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap()
+        let mut history = history_of(7, &[base_fee], Some([reward, 0]));
+        history.next_base_fee = Some(next);
+        crate::fees::tests::market(&history, pricing)
     }
 
     fn without_floors() -> Pricing {

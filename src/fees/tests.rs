@@ -2,14 +2,25 @@ use std::num::NonZeroU64;
 
 use super::*;
 
-const GWEI: u128 = 1_000_000_000;
+pub(crate) const GWEI: u128 = 1_000_000_000;
+
+/// Returns the market of a history, without asks and headers.
+pub(crate) fn market(history: &FeeHistory, pricing: &Pricing) -> Market {
+    super::price(history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap()
+}
+
+/// Returns blocks from `oldest` on with these base fees, and all with the same rewards.
+pub(crate) fn history_of(oldest: u64, base_fees: &[u128], rewards: Option<Rewards>) -> FeeHistory {
+    let block = |base_fee: &u128| Block { base_fee: *base_fee, gas_used_ratio: None, rewards };
+    FeeHistory::new(oldest, base_fees.iter().map(block).collect(), None).unwrap()
+}
 
 /// The network's pricing with other floors.
 fn with_floors(base_fee_floor: u128, priority_fee_floor: u128) -> Pricing {
     Pricing { base_fee_floor, priority_fee_floor, ..Pricing::default() }
 }
 
-fn without_floors() -> Pricing {
+pub(crate) fn without_floors() -> Pricing {
     with_floors(0, 1)
 }
 

@@ -70,10 +70,10 @@ fn read_all(mut decoder: impl Read, limit: BodyLimit<'_>) -> Result<Bytes, Error
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::Read;
 
     use flate2::Compression;
-    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use flate2::read::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::*;
 
@@ -88,23 +88,14 @@ mod tests {
 
     fn compressed(name: &str, text: &[u8]) -> Vec<u8> {
         let level = Compression::fast();
-        match name {
-            "gzip" => {
-                let mut encoder = GzEncoder::new(Vec::new(), level);
-                encoder.write_all(text).unwrap();
-                encoder.finish().unwrap()
-            }
-            "zlib" => {
-                let mut encoder = ZlibEncoder::new(Vec::new(), level);
-                encoder.write_all(text).unwrap();
-                encoder.finish().unwrap()
-            }
-            _ => {
-                let mut encoder = DeflateEncoder::new(Vec::new(), level);
-                encoder.write_all(text).unwrap();
-                encoder.finish().unwrap()
-            }
-        }
+        let mut encoder: Box<dyn Read + '_> = match name {
+            "gzip" => Box::new(GzEncoder::new(text, level)),
+            "zlib" => Box::new(ZlibEncoder::new(text, level)),
+            _ => Box::new(DeflateEncoder::new(text, level)),
+        };
+        let mut compressed = Vec::new();
+        encoder.read_to_end(&mut compressed).unwrap();
+        compressed
     }
 
     #[test]

@@ -5,12 +5,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::config::Config;
-use crate::fees;
-use crate::fees::{BaseFeeRule, Block, HeaderTime, Pricing};
+use crate::config::tests::chain_toml;
+use crate::fees::tests::history_of;
+use crate::fees::{BaseFeeRule, HeaderTime, Pricing};
 use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
-use crate::observe::metrics::ChainLabels;
-use crate::store::{ChainStore, StaleReason, Timestamps};
-use active_poll::PricedReply;
+use crate::store::{ChainStore, ServableSnapshot, StaleReason, Timestamps};
 use reporter::PollError;
 
 /// Age of the first record in the tests, so that later ones can be newer.
@@ -34,7 +33,6 @@ impl ServiceReads for NoReads {
 
 struct Harness {
     poller: Poller,
-    metrics: Metrics,
     now: Instant,
     /// Age of the newest block in the records.
     head: HeadReading,
@@ -43,17 +41,15 @@ struct Harness {
 impl Harness {
     /// Poller of a chain with a block every 10 s and a `max_age` of 1 min, without a published head.
     fn new() -> Self {
-        let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n\
-                    block_time = \"10s\"\nmax_age = \"1m\"\npricing.ask_interval = 0\n";
-        let config = Config::from_toml(text, &[]).unwrap();
+        let more = "block_time = \"10s\"\nmax_age = \"1m\"\npricing.ask_interval = 0";
+        let config = Config::from_toml(&chain_toml("a", 7, more), &[]).unwrap();
         let metrics = Metrics::new();
         let client = JsonRpcClient::new(&config).unwrap();
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
         let (asks, _) = AskReadings::new(&publisher, &upstreams, Arc::new(NoReads), &metrics);
-        let poller = Poller::new(upstreams, publisher, asks, metrics.clone());
-        let now = Instant::now();
-        Self { poller, metrics, now, head: HeadReading::Unread }
+        let poller = Poller::new(upstreams, publisher, asks, metrics);
+        Self { poller, now: Instant::now(), head: HeadReading::Unread }
     }
 
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
@@ -69,7 +65,7 @@ impl Harness {
     }
 
     fn merge_reward(&mut self, head: u64, age: u64, medium: u128) -> AdoptOutcome {
-        let history = fee_history(head, medium);
+        let history = history_of(head, &[1], Some([medium, 0]));
         let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
         let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
         self.poller.merge_remote(&SharedFeeHistory {
@@ -91,58 +87,15 @@ impl Harness {
         chain.newest_block().zip(chain.timestamps().map(age))
     }
 
-    /// Publishes this head as that of an own upstream.
-    fn publish_own(&mut self, head: u64) {
-        let Poller { publisher, reporter, chain, upstreams, judge, doubts, .. } = &mut self.poller;
-        let history = fee_history(head, 1);
-        let chain_parameters = ChainParameters::from_pricing(&chain.pricing);
-        let market = fees::price(&history, &[], &chain.pricing, &chain_parameters).unwrap();
-        let round = judge.start_round(Instant::now());
-        let request = FeeHistoryRequest::new(&chain.pricing);
-        let call = UpstreamCall {
-            chain,
-            chain_parameters,
-            request: &request,
-            deadline: Duration::ZERO,
-            earlier: None,
-            limits: None,
-        };
-        let mut poll = ActivePoll {
-            call,
-            round,
-            upstreams,
-            publisher,
-            doubts,
-            reporter,
-            suspicious: Vec::new(),
-            published: None,
-            reply_time: None,
-            any_timed_out: false,
-            is_success: false,
-        };
-        poll.publish(
-            0,
-            PricedReply {
-                history,
-                market,
-                head: HeadReading::Unread,
-                received_at: Instant::now(),
-                took: Duration::ZERO,
-            },
-        );
+    /// A header that was read now, of a block of this age.
+    fn header(&self, number: u64, age: u64) -> HeaderTime {
+        let now = Duration::from_secs(2_000_000_000);
+        HeaderTime::new(number, 2_000_000_000 - age, self.now, now)
     }
 
-    fn regressions(&self) -> u64 {
-        let labels = ChainLabels { chain: "a".to_owned() };
-        self.metrics.head_regressions_total.get_or_create_owned(&labels).get()
+    fn served(&self) -> ServableSnapshot {
+        self.poller.publisher.chain().servable_snapshot().unwrap()
     }
-}
-
-/// History whose only block is `head`.
-fn fee_history(head: u64, medium: u128) -> FeeHistory {
-    let rewards = Some([medium, 0]);
-    let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
-    FeeHistory::new(head, blocks, None).unwrap()
 }
 
 #[test]
@@ -154,35 +107,29 @@ fn newer_record_of_another_process_is_published_with_its_own_time() {
         assert_eq!(harness.merge(head, age), AdoptOutcome::Adopted);
         assert_eq!(harness.published(), Some((head, age)));
     }
-    assert_eq!(harness.regressions(), 0);
 }
 
 #[test]
 fn a_record_is_older_than_the_later_block_whose_header_came_with_it() {
     for (number, is_old) in [(100, false), (110, false), (111, true), (5000, true)] {
         let mut harness = Harness::new();
-        let now = Duration::from_secs(2_000_000_000);
-        let header = HeaderTime::new(number, 2_000_000_000, harness.now, now);
-        harness.head = HeadReading::Header(header);
+        harness.head = HeadReading::Header(harness.header(number, 0));
         assert_eq!(harness.merge(100, 1), AdoptOutcome::Adopted);
-        let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
         let reason = is_old.then_some(StaleReason::OldBlock);
-        assert_eq!(current.stale_reason, reason, "a header of block {number}");
+        assert_eq!(harness.served().stale_reason, reason, "a header of block {number}");
     }
 }
 
 #[test]
 fn a_far_head_is_published_after_a_leap_if_its_header_is_of_now() {
-    let since_1970 = Duration::from_secs(2_000_000_000);
     for (number, age, is_published) in
         [(4000, 0, true), (4001, 90, true), (4000, 101, false), (3999, 0, false)]
     {
         let mut harness = Harness::with_block_100();
-        let header = HeaderTime::new(number, 2_000_000_000 - age, harness.now, since_1970);
-        harness.head = HeadReading::Header(header);
+        harness.head = HeadReading::Header(harness.header(number, age));
         assert_eq!(harness.merge(4000, 2), AdoptOutcome::Implausible);
         harness.poller.publisher.chain().record_leap(clock::now());
-        assert_eq!(harness.merge(4000, 1) == AdoptOutcome::Adopted, is_published, "{header:?}");
+        assert_eq!(harness.merge(4000, 1) == AdoptOutcome::Adopted, is_published, "{number} {age}");
     }
 }
 
@@ -213,43 +160,26 @@ fn record_that_is_not_newer_or_plausible_changes_nothing() {
 #[test]
 fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
     let mut harness = Harness::new();
-    let stale_reason = |harness: &Harness| {
-        harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
-    };
     // The header of the second process's node did not come in time.
     for (head, reading) in
         [(100, HeadReading::Syncing), (101, HeadReading::Unread), (102, HeadReading::Syncing)]
     {
         harness.head = reading;
         assert_eq!(harness.merge(head, 105 - head), AdoptOutcome::Adopted);
-        assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock), "{reading:?}");
+        assert_eq!(harness.served().stale_reason, Some(StaleReason::OldBlock), "{reading:?}");
     }
-    let now = Duration::from_secs(2_000_000_000);
-    let seconds_old = |seconds: u64| {
-        HeadReading::Header(HeaderTime::new(0, 2_000_000_000 - seconds, harness.now, now))
-    };
-    let [current, two_hours_old] = [5, 7200].map(seconds_old);
-    harness.head = current;
+    harness.head = HeadReading::Header(harness.header(0, 5));
     assert_eq!(harness.merge(8000, 2), AdoptOutcome::Adopted);
-    assert_eq!((harness.published(), stale_reason(&harness)), (Some((8000, 2)), None));
+    assert_eq!((harness.published(), harness.served().stale_reason), (Some((8000, 2)), None));
     harness.head = HeadReading::Unread;
     assert_eq!(harness.merge(8001, 2), AdoptOutcome::Adopted);
-    assert_eq!((harness.published(), stale_reason(&harness)), (Some((8001, 2)), None));
+    assert_eq!((harness.published(), harness.served().stale_reason), (Some((8001, 2)), None));
     // The node behind cannot win by repetition.
-    harness.head = two_hours_old;
+    harness.head = HeadReading::Header(harness.header(0, 7200));
     for head in 101..110 {
         assert_eq!(harness.merge(head, 1), AdoptOutcome::Implausible, "{head}");
     }
     assert_eq!(harness.published(), Some((8001, 2)));
-}
-
-#[test]
-fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
-    let mut harness = Harness::with_block_100();
-    for (head, regressions) in [(100, 0), (101, 0), (99, 1)] {
-        harness.publish_own(head);
-        assert_eq!(harness.regressions(), regressions, "{head}");
-    }
 }
 
 #[test]
@@ -277,15 +207,12 @@ fn announced_blocks_up_to_128_ahead_are_plausible() {
 fn records_are_priced_by_the_rule_of_the_last_header() {
     let mut harness = Harness::with_block_100();
     let denominator = |harness: &Harness| {
-        let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
-        let denominators = current.snapshot.market.chain_parameters.denominators;
+        let denominators = harness.served().snapshot.market.chain_parameters.denominators;
         denominators.map(|denominators| denominators.full_block.get())
     };
     assert_eq!(denominator(&harness), None);
     let rule = BaseFeeRule::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
-    let now = Duration::from_secs(2_000_000_000);
-    let header = HeaderTime::new(101, 2_000_000_000, harness.now, now);
-    harness.head = HeadReading::Header(HeaderTime { rule, ..header });
+    harness.head = HeadReading::Header(HeaderTime { rule, ..harness.header(101, 0) });
     for (head, age) in [(101, 20), (102, 10)] {
         assert_eq!(harness.merge(head, age), AdoptOutcome::Adopted);
     }
@@ -294,10 +221,8 @@ fn records_are_priced_by_the_rule_of_the_last_header() {
 
 #[test]
 fn a_genesis_block_without_a_base_fee_is_no_price_of_a_known_chain() {
-    let chain = |id: u64| {
-        let text = format!("[chains.a]\nchain_id = {id}\nrpc_urls = [\"http://localhost\"]\n");
-        Config::from_toml(&text, &[]).unwrap().chains.remove(0)
-    };
+    let chain =
+        |id: u64| Config::from_toml(&chain_toml("a", id, ""), &[]).unwrap().chains.remove(0);
     for (id, newest, base_fee, is_unsynced) in [
         (1, 0, 0, true),
         (137, 0, 0, true),
@@ -306,8 +231,7 @@ fn a_genesis_block_without_a_base_fee_is_no_price_of_a_known_chain() {
         // A local chain.
         (31_337, 0, 0, false),
     ] {
-        let block = Block { base_fee, gas_used_ratio: None, rewards: Some([1, 1]) };
-        let history = FeeHistory::new(newest, vec![block], None).unwrap();
+        let history = history_of(newest, &[base_fee], Some([1, 1]));
         let (chain, parameters) = (chain(id), ChainParameters::from_pricing(&Pricing::default()));
         let outcome = active_poll::price(&history, &chain, &parameters);
         let is_refused = matches!(outcome, Err(PollError::Genesis));

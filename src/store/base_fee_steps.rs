@@ -79,14 +79,12 @@ impl BaseFeeSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fees::{Block, FeeHistory, Pricing};
+    use crate::fees::tests::history_of;
+    use crate::fees::{FeeHistory, Pricing};
     use crate::store::RecentBlocks;
 
     fn blocks_up_to(newest: u64, base_fees: &[u128]) -> FeeHistory {
-        let block =
-            |base_fee: &u128| Block { base_fee: *base_fee, gas_used_ratio: None, rewards: None };
-        let oldest = newest + 1 - u64::try_from(base_fees.len()).unwrap();
-        FeeHistory::new(oldest, base_fees.iter().map(block).collect(), None).unwrap()
+        history_of(newest + 1 - u64::try_from(base_fees.len()).unwrap(), base_fees, None)
     }
 
     fn pairs(steps: &[BaseFeeStep]) -> Vec<(u128, u128)> {

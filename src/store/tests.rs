@@ -1,29 +1,21 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::Config;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing};
+use crate::fees::tests::{GWEI, history_of, market};
+use crate::fees::{FeeHistory, Market, Pricing};
 use crate::observe::clock;
-
-fn config(more: &str) -> config::Chain {
-    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
-    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
-}
 
 /// Creates a store with one chain.
 pub(crate) fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
-    let (store, mut publishers) = ChainStore::new(&[config(more)]);
+    let (store, mut publishers) = ChainStore::new(&[config::tests::chain(more)]);
     let chain = store.chain("a").unwrap().clone();
     (store, chain, publishers.remove(0))
 }
 
 /// Creates a reply with one block, and its market.
 pub(crate) fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
-    let rewards = Some([1, 0]);
-    let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
-    let history = FeeHistory::new(number, blocks, None).unwrap();
-    let parameters = ChainParameters::from_pricing(pricing);
-    let market = fees::price(&history, &[], pricing, &parameters).unwrap();
+    let history = history_of(number, &[base_fee], Some([1, 0]));
+    let market = market(&history, pricing);
     (history, market)
 }
 
@@ -32,8 +24,6 @@ pub(crate) fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u1
     let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
     publisher.publish(Accepted::now(&history, market));
 }
-
-const GWEI: u128 = 1_000_000_000;
 
 #[test]
 fn a_chain_is_found_by_key_or_id() {
@@ -46,30 +36,6 @@ fn a_chain_is_found_by_key_or_id() {
     for unknown in ["", "07", "+7", "0x", "0x+7", "0x8", "8", "ä", &"a".repeat(300)] {
         assert!(store.chain(unknown).is_none(), "{unknown}");
     }
-}
-
-#[test]
-fn nothing_is_served_before_the_first_publication() {
-    let (store, chain, mut publisher) = store_with_chain("");
-    assert_eq!(chain.servable_snapshot().unwrap_err(), Unavailable::NoData);
-    assert!(!store.has_any_data());
-    publish(&mut publisher, 5, GWEI);
-    assert!(chain.servable_snapshot().is_ok());
-    assert!(store.has_any_data());
-}
-
-#[test]
-fn the_body_has_the_five_members_in_order() {
-    let (_, chain, mut publisher) =
-        store_with_chain("name = \"A chain\"\npricing.priority_fee_floor = \"20 gwei\"");
-    publish(&mut publisher, 5, GWEI);
-    let snapshot = chain.servable_snapshot().unwrap().snapshot;
-    assert_eq!(
-        std::str::from_utf8(&snapshot.body).unwrap(),
-        "{\"chain_name\":\"A chain\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"2000000000\",\
-         \"medium\":{\"max_priority_fee_per_gas\":\"20000000000\",\"max_fee_per_gas\":\"22000000000\"},\
-         \"high\":{\"max_priority_fee_per_gas\":\"24000000000\",\"max_fee_per_gas\":\"26000000000\"}}"
-    );
 }
 
 #[test]
@@ -88,29 +54,6 @@ fn an_unchanged_suggestion_is_not_serialised_again() {
     publish(&mut publisher, 6, 2 * GWEI);
     assert_ne!(snapshot().body, first.body);
     assert_ne!(snapshot().etag, first.etag);
-}
-
-#[test]
-fn subscribers_are_notified_of_new_blocks_and_bodies_only() {
-    let (_, chain, mut publisher) = store_with_chain("");
-    let mut latest = chain.subscribe();
-    publisher.mark_polled();
-    assert!(!latest.has_changed().unwrap());
-    publish(&mut publisher, 5, GWEI);
-    assert!(latest.has_changed().unwrap());
-    assert_eq!(latest.borrow_and_update().snapshot.as_ref().unwrap().newest_block, 5);
-    let before = chain.timestamps().unwrap();
-    publish(&mut publisher, 5, GWEI);
-    assert!(!latest.has_changed().unwrap());
-    // The times of a confirmed head are seen all the same.
-    let confirmed = chain.timestamps().unwrap();
-    assert!(confirmed.observed_at > before.observed_at);
-    assert_eq!(confirmed.head_changed_at, before.head_changed_at);
-    publish(&mut publisher, 6, GWEI);
-    assert!(latest.has_changed().unwrap());
-    latest.mark_unchanged();
-    publish(&mut publisher, 6, 2 * GWEI);
-    assert!(latest.has_changed().unwrap());
 }
 
 #[test]
@@ -153,16 +96,17 @@ fn a_snapshot_is_served_until_max_age_and_stale_before_unless_renewed() {
 }
 
 #[test]
-fn a_stalled_head_is_stale_although_replies_keep_arriving() {
-    let (_, chain, mut publisher) =
-        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"1s\"");
-    let stale_reason = || chain.servable_snapshot().unwrap().stale_reason;
-    let (history, market) = reply(&publisher.chain().config().pricing, 5, GWEI);
-    let a_second_ago = clock::now().checked_sub(Duration::from_secs(1)).unwrap();
-    publisher.publish(Accepted::at(a_second_ago, &history, market));
-    assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
+fn a_confirmed_head_notifies_no_subscriber_and_another_body_does() {
+    let (_, chain, mut publisher) = store_with_chain("");
     publish(&mut publisher, 5, GWEI);
-    assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
-    publish(&mut publisher, 6, GWEI);
-    assert_eq!(stale_reason(), None);
+    let (latest, before) = (chain.subscribe(), chain.timestamps().unwrap());
+    publisher.mark_polled();
+    publish(&mut publisher, 5, GWEI);
+    assert!(!latest.has_changed().unwrap());
+    // The times are seen all the same.
+    let confirmed = chain.timestamps().unwrap();
+    assert!(confirmed.observed_at > before.observed_at);
+    assert_eq!(confirmed.head_changed_at, before.head_changed_at);
+    publish(&mut publisher, 5, 2 * GWEI);
+    assert!(latest.has_changed().unwrap());
 }

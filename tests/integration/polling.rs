@@ -182,6 +182,9 @@ async fn unusable_and_outlying_replies_are_counted_by_their_reason() {
         assert_eq!(service.get(&format!("/v1/{id}/gas-suggestion")).await.status, status, "{id}");
     }
     service.wait_for_sample("gas_suggestion_outlying_reward_blocks{chain=\"c11\"} 1").await;
+    // A lower head is published once it has been repeated.
+    nodes[4].set_reply(Reply::history(900, 3, 3));
+    service.wait_for_sample("gas_suggestion_head_regressions_total{chain=\"c11\"} 1").await;
 }
 
 #[tokio::test]

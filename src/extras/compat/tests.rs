@@ -5,13 +5,11 @@ use serde_json::{Value, json};
 use super::content::DocumentContent;
 use super::documents::Document;
 use super::*;
-use crate::config::{Chain, Config};
-use crate::fees::{
-    self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, SinglePrices, Tier, Tiers,
-};
+use crate::config::Chain;
+use crate::config::tests::chain;
+use crate::fees::tests::{GWEI, market};
+use crate::fees::{BaseFeeStep, Block, EntryBlock, FeeHistory, SinglePrices, Tier, Tiers};
 use crate::store::{Accepted, ChainStore, StoredChain};
-
-const GWEI: u128 = 1_000_000_000;
 
 /// A window with these rewards in gwei, at a base fee of 1 gwei. `None`: the rewards are unknown.
 fn blocks(rewards: &[Option<u128>]) -> Vec<Block> {
@@ -23,11 +21,6 @@ fn blocks(rewards: &[Option<u128>]) -> Vec<Block> {
     rewards.iter().map(block).collect()
 }
 
-fn chain(more: &str) -> Chain {
-    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n{more}");
-    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
-}
-
 /// Prices the blocks, and returns what `read` returns of the content.
 fn with_content<T>(
     chain: &Chain,
@@ -36,8 +29,7 @@ fn with_content<T>(
     read: impl FnOnce(&DocumentContent) -> T,
 ) -> T {
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
-    let parameters = ChainParameters::from_pricing(&chain.pricing);
-    let market = fees::price(&history, &[], &chain.pricing, &parameters).unwrap();
+    let market = market(&history, &chain.pricing);
     let steps: Vec<_> =
         blocks.iter().map(|block| BaseFeeStep::from_base_fee(block.base_fee)).collect();
     let entry = |block: &Block| EntryBlock::new(block, true, block.reward(0), None);
@@ -215,21 +207,6 @@ fn unknown_ratios_are_left_out() {
 }
 
 #[test]
-fn only_the_chosen_formats_have_routes() {
-    let chosen = |formats: &str| -> Vec<&str> {
-        let text = format!(
-            "[compat]\nformats = {formats}\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://a\"]"
-        );
-        let config = Config::from_toml(&text, &[Compat::SECTION]).unwrap();
-        let compat: Compat = config.section();
-        FORMATS.iter().map(|format| format.name).filter(|name| compat.has(name)).collect()
-    };
-    assert_eq!(chosen("[\"etherscan\"]"), ["etherscan"]);
-    assert_eq!(chosen("[]"), [""; 0]);
-    assert_eq!(chosen("[\"flat\", \"all\"]").len(), FORMATS.len());
-}
-
-#[test]
 fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
     let block = |base_fee: u128, gas_used_ratio, reward: u128| Block {
         base_fee: base_fee * GWEI,
@@ -276,9 +253,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
         let history =
             FeeHistory::new(newest - 19, (newest - 19..=newest).map(block).collect(), None);
         let history = history.unwrap();
-        let pricing = &chain.config().pricing;
-        let parameters = ChainParameters::from_pricing(pricing);
-        let market = fees::price(&history, &[], pricing, &parameters).unwrap();
+        let market = market(&history, &chain.config().pricing);
         publishers[0].publish(Accepted::now(&history, market));
         chain.read_together(|blocks| documents.kept.get(chain).kept_within(blocks))
     };

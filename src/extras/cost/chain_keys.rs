@@ -189,13 +189,12 @@ impl<'de> Deserialize<'de> for UsdFeedSetting {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::config::tests::chain_toml;
 
     const ADDRESS: &str = "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419";
 
     fn parse(chain_id: u64, line: &str) -> Result<Config, String> {
-        let text = format!(
-            "[chains.a]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost\"]\n{line}\n"
-        );
+        let text = chain_toml("a", chain_id, line);
         Config::from_toml(&text, &[CostKeys::SECTION]).map_err(|errors| errors.to_string())
     }
 

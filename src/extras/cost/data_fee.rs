@@ -234,11 +234,12 @@ impl ReadAttributes {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::config::tests::chain_toml;
 
     #[test]
     fn a_lagging_node_does_not_renew_the_parameters() {
-        let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\ndata_fee = \"op-stack\"\n";
-        let config = Config::from_toml(text, &[CostKeys::SECTION]).unwrap();
+        let text = chain_toml("a", 10, "data_fee = \"op-stack\"");
+        let config = Config::from_toml(&text, &[CostKeys::SECTION]).unwrap();
         let (store, _publishers) = ChainStore::new(&config.chains);
         let (fees, chain) = (DataFees::new(&store, &config.section()), &store.chains()[0]);
         assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));

@@ -190,18 +190,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::Config;
     use crate::extras::cost::op_stack::{Attributes, Rule};
-    use crate::fees::{self, Block, ChainParameters, FeeHistory};
-
-    /// Returns the market of 20 equal blocks.
-    fn market(base_fee: u128, tip: u128) -> Market {
-        let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n";
-        let pricing = Config::from_toml(text, &[]).unwrap().chains.remove(0).pricing;
-        let block = Block { base_fee, gas_used_ratio: Some(0.5), rewards: Some([tip, 0]) };
-        let history = FeeHistory::new(100, vec![block; 20], Some(base_fee)).unwrap();
-        fees::price(&history, &[], &pricing, &ChainParameters::from_pricing(&pricing)).unwrap()
-    }
+    use crate::fees::tests::{history_of, market, without_floors};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
@@ -246,7 +236,9 @@ mod tests {
             let operator_fee = later.operator_fee(gas).unwrap();
             let bound = Order { balance: Some(balance), ..Order::new(gas, length) };
             for order in [Order { fast_lz, is_exact: true, ..bound }, bound] {
-                let cost = Cost::new(&order, &market(prices.0, prices.1), None, Ok(DataFee::OpStack(read)));
+                let history = history_of(100, &[prices.0; 20], Some([prices.1, 0]));
+                let market = market(&history, &without_floors());
+                let cost = Cost::new(&order, &market, None, Ok(DataFee::OpStack(read)));
                 for tier in cost.tiers.into_array() {
                     let (Wei(max), Wei(value)) = (tier.max.unwrap(), tier.max_send.unwrap());
                     let gas_cost = u128::from(gas) * tier.max_fee_per_gas.0;

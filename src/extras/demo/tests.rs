@@ -18,24 +18,6 @@ fn parse_number(hex: &Value) -> u64 {
 }
 
 #[test]
-fn recorded_and_configured_chains_match() {
-    let chains = chain_configs((Ipv4Addr::LOCALHOST, 8545).into(), Duration::from_secs(2), &[])
-        .unwrap()
-        .chains;
-    let configured: BTreeSet<_> =
-        chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
-    let recorded: BTreeSet<_> = RECORDINGS
-        .iter()
-        .map(|(key, bytes)| (*key, DemoRecording::from_gzip(bytes).unwrap().chain_id))
-        .collect();
-    assert_eq!(configured, recorded);
-    for chain in &chains {
-        let expected = format!("http://127.0.0.1:8545/{}", chain.key);
-        assert_eq!(chain.rpc_urls[0].url().expose().as_str(), expected);
-    }
-}
-
-#[test]
 fn every_allowed_block_time_gives_a_valid_chain() {
     for block_time in [Duration::from_millis(10), Duration::from_secs(2), LONG_BLOCK_TIME] {
         for chain in chain_configs((Ipv4Addr::LOCALHOST, 1).into(), block_time, &[]).unwrap().chains
@@ -46,23 +28,6 @@ fn every_allowed_block_time_gives_a_valid_chain() {
                 Some((block_time * 10).max(Duration::from_secs(10)))
             );
         }
-    }
-}
-
-#[test]
-fn chain_starts_with_a_full_window_of_recorded_blocks() {
-    let chain = replay(LONG_BLOCK_TIME);
-    let reply =
-        chain.call("eth_feeHistory", &[json!("0x14"), json!("latest"), json!([60])]).unwrap();
-    assert_eq!(parse_number(&reply["oldestBlock"]), chain.recording().oldest_block);
-    assert_eq!(reply["baseFeePerGas"].as_array().unwrap().len(), 21);
-    assert_eq!(reply["reward"].as_array().unwrap().len(), 20);
-    assert_eq!(reply["gasUsedRatio"].as_array().unwrap().len(), 20);
-    let column = chain.recording().column(60.0).unwrap();
-    for (index, row) in reply["reward"].as_array().unwrap().iter().enumerate() {
-        assert_eq!(parse_number(&row[0]), chain.recording().reward[index][column]);
-        let base_fee = &reply["baseFeePerGas"][index];
-        assert_eq!(parse_number(base_fee), chain.recording().base_fee_per_gas[index]);
     }
 }
 

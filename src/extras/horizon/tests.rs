@@ -2,19 +2,11 @@ use std::num::NonZeroU64;
 
 use super::estimator::Cell;
 use super::*;
-use crate::config::{Chain, Config};
-use crate::fees::{self, Block, ChainParameters, FeeHistory, GRADED_PERCENTILES};
+use crate::config::Chain;
+use crate::config::tests::chain;
+use crate::fees::tests::{GWEI, market};
+use crate::fees::{self, Block, FeeHistory, GRADED_PERCENTILES};
 use crate::store::{Accepted, Publisher};
-
-const GWEI: u128 = 1_000_000_000;
-
-fn chain(more: &str) -> Chain {
-    let text = format!(
-        "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
-         pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n{more}"
-    );
-    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
-}
 
 /// The block with this number on one of several branches.
 fn block(number: u64, branch: u64) -> Block {
@@ -71,9 +63,13 @@ impl Model {
         let column = |percentile| fees::column_of(percentile, &GRADED_PERCENTILES).unwrap();
         let columns: Vec<usize> = percentiles.map(column).collect();
         let history = self.history(count, &columns);
-        let parameters = ChainParameters::from_pricing(&pricing);
-        let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
-        self.publisher.publish(Accepted::now(&history, market));
+        self.publisher.publish(Accepted::now(&history, market(&history, &pricing)));
+    }
+
+    /// Mines the next block of this branch, and publishes a poll of the newest 20.
+    fn mine(&mut self, branch: u64) {
+        self.blocks.push(block(self.newest() + 1, branch));
+        self.publish(20);
     }
 
     fn read(&mut self, count: usize) {
@@ -150,8 +146,7 @@ fn kept_is_what_an_independent_grading_finds() {
     // At most 1,000 pairs are judged.
     for (until, judged_from) in [(700, 0), (1400, 101)] {
         for number in model.newest() + 1..until {
-            model.blocks.push(block(number, 0));
-            model.publish(20);
+            model.mine(0);
             if number % 10 == 0 {
                 // A poll that brings nothing new.
                 model.publish(20);
@@ -176,8 +171,7 @@ fn a_reorganisation_replaces_the_blocks_and_the_pairs() {
     model.publish(300);
     let mut served = vec![(299, model.cells().unwrap())];
     for number in 300..320 {
-        model.blocks.push(block(number, 0));
-        model.publish(20);
+        model.mine(0);
         served.push((number, model.cells().unwrap()));
     }
     // Five blocks are replaced, and the first poll of the other branch has three of them. The pairs that were served at
@@ -202,10 +196,7 @@ fn a_reorganisation_replaces_the_blocks_and_the_pairs() {
 fn fees_are_those_of_a_service_that_starts_in_the_middle() {
     let mut old = Model::new(chain(CALIBRATED), 500);
     old.publish(500);
-    for number in 500..560 {
-        old.blocks.push(block(number, 0));
-        old.publish(20);
-    }
+    (500..560).for_each(|_| old.mine(0));
     let start = |old: &Model| {
         let mut new = Model::new(chain(CALIBRATED), 0);
         new.blocks.clone_from(&old.blocks);
@@ -243,8 +234,7 @@ fn further_readings_bring_the_tips_under_the_networks_rule() {
     assert_eq!((model.rewards_to(), model.cells().is_some()), (699, true));
     let mut served = Vec::new();
     for number in 700..900 {
-        model.blocks.push(block(number, 0));
-        model.publish(20);
+        model.mine(0);
         served.push((number, model.cells().unwrap()));
         if number % 10 == 9 {
             assert_eq!(model.rewards_to(), number - 10);

@@ -240,17 +240,6 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_short_timeouts_add_up() {
-        let (mut health, now) = new_health();
-        let at = |millis| now + Duration::from_millis(millis);
-        health.record_timeout(at(0), at(900));
-        health.record_timeout(at(1000), at(1900));
-        assert_eq!(health.try_admit(at(1900)), Availability::Healthy);
-        health.record_timeout(at(2000), at(2900));
-        assert_eq!(health.try_admit(at(2900)), Availability::Degraded);
-    }
-
-    #[test]
     fn a_verified_chain_closes_the_circuit() {
         let (mut health, now) = new_health();
         health.record_timeout(now, now + ReadHealth::HEDGE_DELAY);

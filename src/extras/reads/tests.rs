@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 
 use super::cache::{CacheLifetime, CachedResponse};
 use super::chain_keys::RpcMethod;
-use super::method::{BlockHint, Methods, ReadMethod};
+use super::method::{Methods, ReadMethod};
 use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
 use super::*;
-use crate::config::Config;
+use crate::config::tests::chain;
 
 const ADDRESS: &str = "\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"";
 const HASH: &str = "\"0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d1527331a\"";
@@ -167,35 +167,12 @@ fn storage_slots_are_accepted_in_the_unambiguous_forms_of_nodes() {
 }
 
 #[test]
-fn methods_match_by_exact_name_and_are_configurable() {
-    const OF_BUNDLERS: [&str; 5] = [
-        "pimlico_getUserOperationGasPrice",
-        "zd_getUserOperationGasPrice",
-        "biconomy_getGasFeeValues",
-        "skandha_getGasPrice",
-        "rundler_maxPriorityFeePerGas",
-    ];
-    let usual = Methods::from_config(None, false);
-    for name in ["eth_call", "eth_getLogs", "net_version", "eth_baseFee", "eth_config"] {
-        assert!(matches!(usual.get(name), Some(ReadMethod::Known(known)) if known.name == name));
-    }
-    let unknown =
-        ["ETH_CALL", "eth_Call", "eth_call ", "", "eth_sendRawTransaction", "eth_subscribe"];
-    for name in unknown.iter().chain(&OF_BUNDLERS) {
-        assert!(usual.get(name).is_none(), "{name}");
-    }
-    let with_fees = Methods::from_config(None, true);
-    assert!(OF_BUNDLERS.iter().all(|name| with_fees.get(name).is_some()));
-    let names =
-        ["eth_call", "debug_traceCall"].map(|name| RpcMethod::try_from(name.to_owned()).unwrap());
-    let own = Methods::from_config(Some(&names), true);
-    assert!(matches!(own.get("eth_call"), Some(ReadMethod::Known(_))));
-    assert!(matches!(own.get("debug_traceCall"), Some(ReadMethod::PassThrough(_))));
-    assert!(own.get("eth_getBalance").is_none());
-    assert!(own.get(OF_BUNDLERS[0]).is_none());
+fn a_method_with_a_plus_is_added_to_the_usual_ones() {
+    let names = |own: &[&str]| -> Vec<RpcMethod> {
+        own.iter().map(|name| RpcMethod::try_from((*name).to_owned()).unwrap()).collect()
+    };
     assert!(Methods::from_config(Some(&[]), false).get("eth_call").is_none());
-    let added = ["+eth_sendRawTransaction", "+debug_traceCall"]
-        .map(|name| RpcMethod::try_from(name.to_owned()).unwrap());
+    let added = names(&["+eth_sendRawTransaction", "+debug_traceCall"]);
     let more = Methods::from_config(Some(&added), false);
     for name in ["eth_call", "eth_sendRawTransaction", "debug_traceCall"] {
         assert!(more.get(name).is_some(), "{name}");
@@ -204,36 +181,10 @@ fn methods_match_by_exact_name_and_are_configurable() {
 }
 
 #[test]
-fn responses_give_block_hints() {
-    let hint = |method: &str, response: &'static str| {
-        let methods = Methods::from_config(None, true);
-        let Some(ReadMethod::Known(known)) = methods.get(method) else {
-            panic!("{method} is known")
-        };
-        known.block_hint(&NodeResponse::Result(Bytes::from_static(response.as_bytes())))
-    };
-    let receipt = hint("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","blockHash":"0xa"}"#);
-    let later = hint("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","blockHash":"0xb"}"#);
-    assert!(receipt.is_some_and(|hint| hint.number == 16 && hint.hash_digest.is_some()));
-    assert!(later.is_some() && receipt != later);
-    assert_eq!(hint("eth_getTransactionByHash", r#"{"blockNumber":null}"#), None);
-    assert_eq!(hint("eth_getTransactionReceipt", "null"), None);
-    let head = Some(BlockHint { number: 17, hash_digest: None });
-    assert_eq!(hint("eth_blockNumber", r#""0x11""#), head);
-    assert_eq!(hint("eth_gasPrice", r#""0x11""#), None);
-}
-
-fn chain(flashblock_time: &str) -> crate::config::Chain {
-    let text = format!(
-        "[chains.test]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\nblock_time = \"2s\"\n{flashblock_time}"
-    );
-    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
-}
-
-#[test]
 fn cached_responses_expire_with_their_state_scope() {
     let asked = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-    let (with, without) = (chain("flashblock_time = \"250ms\""), chain(""));
+    let without = chain("block_time = \"2s\"");
+    let with = chain("block_time = \"2s\"\nflashblock_time = \"250ms\"");
     let result = |json: &'static str| NodeResponse::Result(Bytes::from_static(json.as_bytes()));
     let millis = |response: NodeResponse, hold, chain| {
         CachedResponse::new(response, asked, hold, chain).fresh_for(asked).as_millis()

@@ -117,23 +117,18 @@ fn key_prefix(chain: &config::Chain) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::tests::chain_toml;
 
     #[test]
     fn replicas_share_if_they_ask_nodes_for_the_same_alone() {
         let prefix = |key: &str, more: &str| {
-            let text = format!(
-                "[chains.{key}]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n{more}\n"
-            );
+            let text = chain_toml(key, 7, more);
             key_prefix(&config::Config::from_toml(&text, &[]).unwrap().chains[0])
         };
-        let common = "block_time = \"1s\"";
-        let shared = prefix("a", common);
+        let shared = prefix("a", "block_time = \"1s\"");
         assert_eq!(shared, "gas:v8:{7:1000ms:20:60}");
-        let other = "name = \"b\"\nmax_age = \"40s\"\nhistory_blocks = 100\n";
-        assert_eq!(
-            prefix("b", &format!("{common}\n{other}pricing.base_fee_multiplier = 3")),
-            shared
-        );
+        let other = "name = \"b\"\nblock_time = \"1s\"\nmax_age = \"40s\"\nhistory_blocks = 100\n";
+        assert_eq!(prefix("b", &format!("{other}pricing.base_fee_multiplier = 3")), shared);
         for more in [
             "block_time = \"1500ms\"",
             "block_time = \"1s\"\npricing.window_blocks = 10",

@@ -75,13 +75,6 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn debug_does_not_print_a_redis_url() {
-        let url: RedisUrl = "rediss://user:canary@redis.example:6380/2".parse().unwrap();
-        assert_eq!(format!("{url:?}"), "SecretUrl(…)");
-        assert!(url.secrets().iter().any(|secret| secret == "canary"));
-    }
-
-    #[test]
     fn an_invalid_redis_url_is_rejected_without_showing_it() {
         for good in ["redis://localhost", "valkey://[::1]:6379/", "redis://:canary@10.0.0.1:1/15"] {
             assert!(good.parse::<RedisUrl>().is_ok(), "{good}");

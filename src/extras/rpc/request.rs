@@ -171,27 +171,3 @@ impl RpcError {
         Self { data, ..Self::new(code, rejection.to_string()) }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_parse_as_single_requests_or_batches() {
-        let summary = |body: &str| match RpcPayload::parse(body.as_bytes()) {
-            Ok(RpcPayload::Single(member)) => member.to_string(),
-            Ok(RpcPayload::Batch(members)) => format!("{}", members.len()),
-            Err(error) => format!("{} {}", error.code, error.message),
-        };
-        assert_eq!(summary(" {\"a\":1}\n"), "{\"a\":1}");
-        assert_eq!(summary("7"), "7");
-        assert_eq!(summary("\t[1,{},[]]"), "3");
-        assert_eq!(summary("[]"), "-32600 the batch is empty");
-        for body in ["", " ", "{", "[1", "{}{}", "[1,]", "{'a':1}", "\u{feff}{}", "nul"] {
-            assert_eq!(summary(body), "-32700 the body is not JSON", "{body}");
-        }
-        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(summary(&deep), "1");
-        assert!(RpcPayload::parse(b"\"\xff\"").is_err());
-    }
-}

@@ -109,11 +109,9 @@ fn bounds(time: Duration, publication: &Publication<'_>) -> Option<[u128; SHARES
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fees::{Block, FeeHistory};
+    use crate::fees::tests::{GWEI, history_of};
     use crate::store::Accepted;
     use crate::store::tests::{reply, store_with_chain};
-
-    const GWEI: u128 = 1_000_000_000;
 
     #[test]
     fn a_promise_is_kept_unless_a_block_within_its_time_has_more() {
@@ -122,14 +120,8 @@ mod tests {
         let mut play = |number, base_fees: &[u128], second| {
             let newest = base_fees.last().copied().unwrap();
             let (_, market) = reply(&chain.config().pricing, number, newest);
-            let block = |base_fee: &u128| Block {
-                base_fee: *base_fee,
-                gas_used_ratio: None,
-                rewards: None,
-            };
-            let blocks: Vec<_> = base_fees.iter().map(block).collect();
-            let oldest = number + 1 - u64::try_from(blocks.len()).unwrap();
-            let history = FeeHistory::new(oldest, blocks, None).unwrap();
+            let oldest = number + 1 - u64::try_from(base_fees.len()).unwrap();
+            let history = history_of(oldest, base_fees, None);
             publisher.publish(Accepted::now(&history, market));
             let (snapshot, history) = (&chain.newest_snapshot().unwrap(), &history);
             chain.read_together(|blocks| {

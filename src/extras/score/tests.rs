@@ -3,10 +3,11 @@ mod readings;
 use serde_json::json;
 
 use super::summary::{Score, SharesByNumber, TierScore, TierScores};
-use super::totals::{TierTotals, Unjudged};
+use super::totals::Unjudged;
 use super::*;
-use crate::config::Config;
+use crate::config;
 use crate::fees::statistics::Share;
+use crate::fees::tests::market;
 use crate::fees::{
     self, Block, ChainParameters, PricingType, RewardPercentiles, Strategy, Tier, Tiers, Wei,
 };
@@ -26,8 +27,7 @@ fn block(rewards: Option<[u128; 2]>) -> Block {
 }
 
 fn new_scorer(pricing: &Pricing, reading_interval: Option<NonZeroU64>, now: Instant) -> Scorer {
-    let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]";
-    let mut chain = Config::from_toml(text, &[]).unwrap().chains.remove(0);
+    let mut chain = config::tests::chain("");
     chain.pricing = *pricing;
     Scorer::new(&ChainStore::new(&[chain]).0.chains()[0], reading_interval, now)
 }
@@ -42,6 +42,13 @@ impl Chain {
             priority_fee_floor: 1,
             ..Pricing::default()
         })
+    }
+
+    /// A chain with its first quote.
+    fn started() -> Self {
+        let mut chain = Self::new();
+        chain.publish(20);
+        chain
     }
 
     /// A chain whose first 1,000 blocks were mined before the start.
@@ -72,8 +79,7 @@ impl Chain {
     fn publish_quote(&mut self, window: usize, quote: [(u128, u128); 2]) {
         self.now += Duration::from_secs(1);
         let history = self.history(window);
-        let parameters = ChainParameters::from_pricing(&self.pricing);
-        let mut market = fees::price(&history, &[], &self.pricing, &parameters).unwrap();
+        let mut market = market(&history, &self.pricing);
         let [medium, high] = quote
             .map(|(tip, max_fee)| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee });
         (market.suggestion.tiers.medium, market.suggestion.tiers.high) = (medium, high);
@@ -131,8 +137,7 @@ fn graded(quote: [(u128, u128); 2], mined: Block) -> TierScores {
 
 #[test]
 fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     let score = chain.score();
     assert_eq!(counts(&score), (1, 0, Unjudged::default()));
     let medium = &score.tiers.medium;
@@ -173,8 +178,7 @@ fn the_max_fee_limits_the_tip_that_is_paid_and_equal_amounts_are_enough() {
 
 #[test]
 fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine([
         Block { gas_used_ratio: Some(0.0), ..block(Some([0, 0])) },
         block(None),
@@ -183,12 +187,17 @@ fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
     let unjudged = Unjudged { no_rewards: 1, ..Unjudged::default() };
     assert_eq!(counts(&chain.score()), (4, 1, unjudged));
     assert_eq!(first_shares(&chain.medium()), [share(3, 3), share(1, 1)]);
+    // The transactions of one paid its producer directly.
+    let mut chain = Chain::started();
+    chain.mine([block(Some([0, 0]))]);
+    let score = chain.score();
+    assert_eq!((counts(&score), score.tips_decide), ((2, 0, Unjudged::default()), Some(false)));
+    assert_eq!(first_shares(&score.tiers.medium), [share(1, 1), None]);
 }
 
 #[test]
 fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine(vec![block(USUAL); 10]);
     assert_eq!(shares(&chain.medium().outbid)[0], share(10, 10));
     // Five blocks are replaced by dearer ones.
@@ -201,8 +210,7 @@ fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
     let score = chain.score();
     assert_eq!((score.window.heads, shares(&score.tiers.medium.outbid)[0]), (11, share(5, 10)));
     // The same as if the first five had never been there.
-    let mut fresh = Chain::new();
-    fresh.publish(20);
+    let mut fresh = Chain::started();
     fresh.mine(vec![block(USUAL); 5]);
     fresh.mine(vec![block(Some([16, 20])); 5]);
     assert_eq!(json!(score.tiers), json!(fresh.score().tiers));
@@ -212,24 +220,6 @@ fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
     chain.blocks.truncate(1000);
     chain.publish(20);
     assert_eq!(chain.scorer.totals.tiers[0].outbid[0], [5, 21]);
-}
-
-#[test]
-fn counters_advance_once_when_a_head_is_25_deep() {
-    let mut chain = Chain::new();
-    chain.publish(20);
-    chain.mine(vec![block(USUAL); 24]);
-    assert_eq!(chain.scorer.totals, Totals::default());
-    chain.mine([block(USUAL)]);
-    let totals = chain.scorer.totals;
-    let tier = |outbid| TierTotals { covered: [[0, 1]; 3], outbid, floor_decided: [1, 0] };
-    let outbid = [[[0, 1], [1, 0], [0, 0], [0, 0]], [[0, 1], [0, 1], [0, 0], [0, 0]]];
-    assert_eq!(totals.tiers, outbid.map(tier));
-    // Publishing at the same head again changes nothing.
-    chain.publish(20);
-    assert_eq!(chain.scorer.totals, totals);
-    chain.mine([block(USUAL)]);
-    assert_eq!(chain.scorer.totals.tiers[0].covered[0], [0, 2]);
 }
 
 #[test]
@@ -243,8 +233,7 @@ fn the_quote_that_was_published_last_at_a_head_counts() {
 
 #[test]
 fn heads_that_were_skipped_have_no_quote_and_unseen_blocks_are_gaps() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     // Three blocks at once: the next block of the first quote is known, two numbers have no quote.
     chain.blocks.extend(vec![block(USUAL); 3]);
     chain.publish(20);
@@ -260,8 +249,7 @@ fn heads_that_were_skipped_have_no_quote_and_unseen_blocks_are_gaps() {
 
 #[test]
 fn a_very_large_jump_keeps_the_grades_and_counts_no_numbers() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine(vec![block(USUAL); 3]);
     chain.oldest += 1_000_000_000;
     chain.publish(20);
@@ -286,8 +274,7 @@ fn a_gas_price_is_compared_in_full() {
 
 #[test]
 fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
-    let mut chain = Chain::new();
-    chain.publish(20);
+    let mut chain = Chain::started();
     chain.mine(vec![block(USUAL); 1200]);
     assert_eq!(chain.score().window.heads, 1000);
     let graded = &chain.scorer.graded.0;
@@ -299,33 +286,6 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     let later = chain.now + Duration::from_secs(3301);
     let window = chain.scorer.score(later).window;
     assert_eq!((window.heads, window.spans_seconds), (300, 3600));
-}
-
-#[test]
-fn without_percentile_10_there_is_no_fair_price() {
-    let mut chain = Chain::with_pricing(Pricing::default());
-    chain.publish(20);
-    // Percentile 60 alone.
-    chain.mine([Block { rewards: Some([30, 0]), ..block(USUAL) }]);
-    let score = chain.score();
-    let TierScores { medium, high } = &score.tiers;
-    assert_eq!(shares(&medium.outbid), [None, None, share(0, 1)]);
-    assert_eq!(shares(&high.outbid), [None, None, share(1, 1)]);
-    assert_eq!((overpaid(medium), over_fair(medium)), ([None; 2], [None; 2]));
-    assert_eq!((score.tips_decide, medium.judged), (None, 1));
-    // Tips of 30 wei are below the floor of 20 gwei.
-    assert_eq!([medium, high].map(|tier| tier.floor_decided), [Some(1.0); 2]);
-}
-
-#[test]
-fn a_block_without_an_ask_is_not_judged() {
-    let mut chain = Chain::new();
-    chain.publish(20);
-    // Its transactions paid its producer directly.
-    chain.mine([block(Some([0, 0]))]);
-    let score = chain.score();
-    assert_eq!((counts(&score), score.tips_decide), ((2, 0, Unjudged::default()), Some(false)));
-    assert_eq!(first_shares(&score.tiers.medium), [share(1, 1), None]);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::bucket::UNKNOWN_RATIO;
 use super::level::{Level, PriceLevel};
 use super::*;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing};
+use crate::fees::tests::market;
+use crate::fees::{Block, FeeHistory, Pricing};
 
 const GWEI: u64 = 1_000_000_000;
 /// Start of an hour and of a day.
@@ -202,8 +203,7 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
         max_priority_fee: u128::MAX,
         ..Pricing::default()
     };
-    let parameters = ChainParameters::from_pricing(&pricing);
-    let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
+    let market = market(&history, &pricing);
     let (time, block_time) = (u64::from(time) * 1000, Duration::from_secs(2));
     trend.record(&history, &market, &pricing, &blocks, time, block_time);
 }

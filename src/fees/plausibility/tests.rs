@@ -2,15 +2,23 @@ use std::num::NonZeroU64;
 
 use super::*;
 use crate::fees::BaseFeeRule;
-
-const GWEI: u128 = 1_000_000_000;
+use crate::fees::tests::{GWEI, history_of};
 
 /// History from block `oldest` on with these base fees, the last of which is that of the next block.
 fn history(oldest: u64, base_fees: &[u128]) -> FeeHistory {
     let (next, mined) = base_fees.split_last().unwrap();
-    let block =
-        |base_fee: &u128| Block { base_fee: *base_fee, gas_used_ratio: None, rewards: None };
-    FeeHistory::new(oldest, mined.iter().map(block).collect(), Some(*next)).unwrap()
+    let mut history = history_of(oldest, mined, None);
+    history.next_base_fee = Some(*next);
+    history
+}
+
+/// History from block `oldest` on with these rewards.
+fn with_rewards(oldest: u64, rewards: &[u128]) -> FeeHistory {
+    let block = |reward: &u128| {
+        let rewards = Some([*reward, 0]);
+        Block { base_fee: 7, gas_used_ratio: None, rewards }
+    };
+    FeeHistory::new(oldest, rewards.iter().map(block).collect(), Some(7)).unwrap()
 }
 
 /// Suspicions on a chain whose rule is the configured one.
@@ -24,14 +32,6 @@ fn suspicious_after(
 
 fn past_of_rule(history: &FeeHistory, known: (u64, u128), pricing: &Pricing) -> bool {
     is_plausible_past(history, known, pricing, &ChainParameters::from_pricing(pricing))
-}
-
-fn reading_of_rule(
-    reading: &FeeHistory,
-    polled: &FeeHistory,
-    pricing: &Pricing,
-) -> Option<FeeHistory> {
-    plausible_reading(reading, polled, pricing, &ChainParameters::from_pricing(pricing))
 }
 
 fn is_leap(base_fees: &[u128], denominator: Option<u64>) -> bool {
@@ -92,15 +92,8 @@ fn known_blocks_with_other_base_fees_are_a_rewritten_history() {
 
 #[test]
 fn a_newest_reward_far_from_the_known_ones_is_noticed() {
-    let with_rewards = |oldest, rewards: &[u128]| {
-        let block = |reward: &u128| Block {
-            base_fee: 7,
-            gas_used_ratio: None,
-            rewards: Some([*reward * GWEI, 0]),
-        };
-        FeeHistory::new(oldest, rewards.iter().map(block).collect(), Some(7)).unwrap()
-    };
-    let known = with_rewards(100, &[20, 25, 30, 20, 25, 30]);
+    let gwei = |amounts: [u128; 6]| amounts.map(|amount| amount * GWEI);
+    let known = with_rewards(100, &gwei([20, 25, 30, 20, 25, 30]));
     for (newest, expected) in [
         (45, Continuity::Same),
         (46, Continuity::OtherRewards),
@@ -108,13 +101,11 @@ fn a_newest_reward_far_from_the_known_ones_is_noticed() {
         (13, Continuity::OtherRewards),
         (0, Continuity::OtherRewards),
     ] {
-        let later = with_rewards(101, &[25, 30, 20, 25, 30, newest]);
+        let later = with_rewards(101, &gwei([25, 30, 20, 25, 30, newest]));
         assert_eq!(compare(&later, &known), expected, "{newest}");
     }
-    assert_eq!(
-        compare(&with_rewards(101, &[2, 3, 2, 2, 30, 30]), &known),
-        Continuity::OtherRewards
-    );
+    let most_differ = with_rewards(101, &gwei([2, 3, 2, 2, 30, 30]));
+    assert_eq!(compare(&most_differ, &known), Continuity::OtherRewards);
 }
 
 #[test]
@@ -171,14 +162,8 @@ fn old_blocks_above_the_highest_base_fee_are_implausible() {
 
 #[test]
 fn histories_agree_about_the_blocks_that_both_have() {
-    let with_rewards = |oldest, base_fees: &[u128], reward: u128| {
-        let block = |base_fee: &u128| Block {
-            base_fee: *base_fee,
-            gas_used_ratio: None,
-            rewards: Some([reward, 0]),
-        };
-        FeeHistory::new(oldest, base_fees.iter().map(block).collect(), None).unwrap()
-    };
+    let with_rewards =
+        |oldest, base_fees: &[u128], reward| history_of(oldest, base_fees, Some([reward, 0]));
     let one = with_rewards(100, &[10, 12, 16], 20);
     for (other, expected) in [
         (with_rewards(100, &[10, 12, 16], 20), Some(true)),
@@ -203,9 +188,9 @@ fn histories_agree_about_the_blocks_that_both_have() {
 #[test]
 fn a_reading_that_cannot_be_right_is_implausible() {
     let pricing = Pricing { max_base_fee: 1000, max_priority_fee: 100, ..Pricing::default() };
-    let with_rewards = |base_fees: [u128; 3], rewards: [u128; 2]| {
-        let block = |base_fee| Block { base_fee, gas_used_ratio: None, rewards: Some(rewards) };
-        FeeHistory::new(100, base_fees.map(block).to_vec(), None).unwrap()
+    let with_rewards = |base_fees: [u128; 3], rewards| history_of(100, &base_fees, Some(rewards));
+    let plausible = |reading: &FeeHistory, polled: &FeeHistory, pricing: &Pricing| {
+        plausible_reading(reading, polled, pricing, &ChainParameters::from_pricing(pricing))
     };
     let (polled, elsewhere) = (with_rewards([10, 12, 16], [20, 0]), history(500, &[10, 10]));
     for (known, base_fees, rewards, expected) in [
@@ -220,13 +205,13 @@ fn a_reading_that_cannot_be_right_is_implausible() {
         (&elsewhere, [10, 12, 1001], [5, 20], false),
     ] {
         let reading = with_rewards(base_fees, rewards);
-        let found = reading_of_rule(&reading, known, &pricing);
+        let found = plausible(&reading, known, &pricing);
         assert_eq!(found.is_some(), expected, "{reading:?}");
         assert!(found.is_none_or(|found| found == reading));
     }
     // The rows alone are left out: a higher reward at the lower percentile, and one above the maximum.
     for rewards in [[21, 20], [5, 101]] {
-        let found = reading_of_rule(&with_rewards([10, 12, 16], rewards), &elsewhere, &pricing);
+        let found = plausible(&with_rewards([10, 12, 16], rewards), &elsewhere, &pricing);
         assert!(found.unwrap().blocks().iter().all(|block| block.rewards.is_none()), "{rewards:?}");
     }
     let most = u128::MAX;
@@ -234,14 +219,13 @@ fn a_reading_that_cannot_be_right_is_implausible() {
     let mut dear = with_rewards([10, 12, 16], [5, 20]).blocks().to_vec();
     dear.insert(0, Block { rewards: Some([5, 20_001]), ..dear[0] });
     let dear = FeeHistory::new(99, dear, None).unwrap();
-    let found = reading_of_rule(&dear, &polled, &wide).unwrap();
+    let found = plausible(&dear, &polled, &wide).unwrap();
     let has_rewards: Vec<_> = found.blocks().iter().map(|block| block.rewards.is_some()).collect();
     assert_eq!(has_rewards, [false, true, true, true]);
     // An activation is no leap, and neither is what polls have accepted.
     let with_fees = |base_fees: [u128; 3]| with_rewards(base_fees, [5, 20]);
-    let accepts = |base_fees, known: &FeeHistory| {
-        reading_of_rule(&with_fees(base_fees), known, &wide).is_some()
-    };
+    let accepts =
+        |base_fees, known: &FeeHistory| plausible(&with_fees(base_fees), known, &wide).is_some();
     let wide_fees = [1_000_000, 90_000_000, 90_000_000];
     assert!(!accepts(wide_fees, &with_rewards([1_000_000, 1_000_000, 1_000_000], [20, 0])));
     assert!(accepts(wide_fees, &with_rewards(wide_fees, [20, 0])));
@@ -249,19 +233,11 @@ fn a_reading_that_cannot_be_right_is_implausible() {
     assert!(!accepts(peak, &with_rewards([1_000_000; 3], [20, 0])));
     assert!(accepts([0, 90_000_000, 90_000_000], &elsewhere));
     // A node without rewards says nothing about them.
-    assert!(reading_of_rule(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
+    assert!(plausible(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
 }
 
 #[test]
 fn rewards_a_thousand_times_the_median_are_counted() {
-    let with_rewards = |rewards: &[u128]| {
-        let block = |medium: &u128| Block {
-            base_fee: 1,
-            gas_used_ratio: None,
-            rewards: Some([*medium, 0]),
-        };
-        FeeHistory::new(1, rewards.iter().map(block).collect(), None).unwrap()
-    };
     for (rewards, expected) in [
         (vec![GWEI, GWEI, 2 * GWEI, 1000 * GWEI], 0),
         (vec![GWEI, GWEI, GWEI, 1001 * GWEI], 1),
@@ -271,11 +247,9 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         (vec![0, 0, 0, u128::MAX], 0),
         (vec![u128::MAX; 3], 0),
     ] {
-        assert_eq!(
-            count_outlying_rewards(with_rewards(&rewards).blocks(), &Pricing::default()),
-            expected,
-            "{rewards:?}"
-        );
+        let history = with_rewards(1, &rewards);
+        let found = count_outlying_rewards(history.blocks(), &Pricing::default());
+        assert_eq!(found, expected, "{rewards:?}");
     }
 }
 

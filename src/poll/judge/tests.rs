@@ -18,20 +18,39 @@ fn report((upstream, head): (usize, u64)) -> Report {
     }
 }
 
+/// Report of a head whose block has this age.
+fn aged(upstream: usize, head: u64, block_age: BlockAge) -> Report {
+    Report { block_age, ..report((upstream, head)) }
+}
+
+fn new_judge() -> (Judge, Instant) {
+    (Judge::new(BLOCK, MAX_AGE), Instant::now())
+}
+
+/// Runs a round of these reports. Returns the upstream that it confirms.
+fn confirmed(
+    judge: &mut Judge,
+    now: Instant,
+    reports: impl IntoIterator<Item = Report>,
+) -> Option<usize> {
+    let mut round = judge.start_round(now);
+    reports.into_iter().for_each(|report| _ = round.check(report));
+    round.finish(now).confirmed.map(|by| by.upstream)
+}
+
 /// Runs rounds one block time apart, in which these upstreams report these heads. Returns the head that each round
 /// publishes.
-fn run_rounds(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let start = Instant::now();
-    let mut published = Vec::new();
-    for (count, claims) in (0_u32..).zip(rounds) {
+fn run_rounds<T: AsRef<[(usize, u64)]>>(rounds: &[T]) -> Vec<Option<u64>> {
+    let (mut judge, start) = new_judge();
+    let run = |(count, claims): (u32, &T)| {
+        let claims = claims.as_ref();
         let mut round = judge.start_round(start + BLOCK * count);
         let accepted = claims.iter().find(|claim| round.check(report(**claim)).is_ok());
         let confirmed = round.finish(start + BLOCK * count).confirmed;
         let confirmed = confirmed.and_then(|by| claims.iter().find(|claim| claim.0 == by.upstream));
-        published.push(accepted.or(confirmed).map(|claim| claim.1));
-    }
-    published
+        accepted.or(confirmed).map(|claim| claim.1)
+    };
+    (0..).zip(rounds).map(run).collect()
 }
 
 /// Name, heads that upstreams claim in each round, and the head that each round publishes; 0: none.
@@ -90,7 +109,7 @@ fn claims_that_are_far_apart_do_not_count_together() {
 
 #[test]
 fn heads_after_a_record_are_expected_from_its_time_on() {
-    let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
+    let (mut judge, start) = new_judge();
     let mut adopt = |at: u32, reported_at: u32, head| {
         let mut round = judge.start_round(start + BLOCK * at);
         round.set_reported_at(start + BLOCK * reported_at);
@@ -109,44 +128,35 @@ fn heads_after_a_record_are_expected_from_its_time_on() {
 
 #[test]
 fn most_upstreams_outvote_a_preferred_one_with_unequal_heads() {
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let start = Instant::now();
+    let (mut judge, start) = new_judge();
     for count in 0..8_u32 {
-        let mut round = judge.start_round(start + BLOCK * count);
         let head = 100 + u64::from(count);
         // The second one replies before the third one, which lags a block.
         let lie = if count == 0 { 100 } else { 1_000_000 + head };
-        for claim in [(0, lie), (1, head), (2, head + 1), (3, head)] {
-            let _ = round.check(report(claim));
-        }
-        assert_eq!(round.finish(start + BLOCK * count).confirmed, None, "round {count}");
+        let reports = [(0, lie), (1, head), (2, head + 1), (3, head)].map(report);
+        assert_eq!(confirmed(&mut judge, start + BLOCK * count, reports), None, "round {count}");
     }
 }
 
 #[test]
 fn an_upstream_that_syncs_has_no_vote() {
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let start = Instant::now();
-    let aged = |block_age, claim| Report { block_age, ..report(claim) };
-    let _ = judge.start_round(start).check(aged(BlockAge::Young, (0, 100)));
+    let (mut judge, start) = new_judge();
+    let _ = judge.start_round(start).check(aged(0, 100, BlockAge::Young));
     for count in 1..8_u32 {
-        let mut round = judge.start_round(start + BLOCK * count);
         let head = 100 + u64::from(count);
-        let _ = round.check(aged(BlockAge::Old, (0, 10)));
-        for claim in [(1, 1_000_000 + head), (2, head), (3, head)] {
-            let _ = round.check(aged(BlockAge::Young, claim));
-        }
-        assert_eq!(round.finish(start + BLOCK * count).confirmed, None, "round {count}");
+        let young = [(1, 1_000_000 + head), (2, head), (3, head)];
+        let young = young.map(|(upstream, head)| aged(upstream, head, BlockAge::Young));
+        let reports = [aged(0, 10, BlockAge::Old)].into_iter().chain(young);
+        assert_eq!(confirmed(&mut judge, start + BLOCK * count, reports), None, "round {count}");
     }
 }
 
 #[test]
 fn a_head_may_advance_twice_the_expected_blocks_plus_five() {
-    let rounds: [&[_]; 2] = [&[(0, 100)], &[(0, 107)]];
-    assert_eq!(run_rounds(&rounds), [Some(100), Some(107)]);
-    let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, 108)], &[(0, 112)], &[(0, 116)]];
+    assert_eq!(run_rounds(&[[(0, 100)], [(0, 107)]]), [Some(100), Some(107)]);
+    let rounds = [[(0, 100)], [(0, 108)], [(0, 112)], [(0, 116)]];
     assert_eq!(run_rounds(&rounds), [Some(100), None, None, Some(116)]);
-    let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, u64::MAX)], &[(0, 1 << 60)], &[(0, 101)]];
+    let rounds = [[(0, 100)], [(0, u64::MAX)], [(0, 1 << 60)], [(0, 101)]];
     assert_eq!(run_rounds(&rounds), [Some(100), None, None, Some(101)]);
     // After ten block times without a reply, 25 more blocks are plausible, 26 are not.
     let mut rounds: Vec<&[_]> = vec![&[]; 11];
@@ -165,14 +175,12 @@ fn a_chain_faster_than_configured_is_followed() {
         head += step;
         rounds.push([(0, head)]);
     }
-    let rounds: Vec<&[_]> = rounds.iter().map(<[_; 1]>::as_slice).collect();
     assert!(run_rounds(&rounds).iter().all(Option::is_some));
 }
 
 #[test]
 fn a_much_faster_chain_is_caught_up_with() {
     let rounds: Vec<_> = (0..30).map(|count| [(0, 1000 + 40 * count)]).collect();
-    let rounds: Vec<&[_]> = rounds.iter().map(<[_; 1]>::as_slice).collect();
     let published = run_rounds(&rounds);
     assert_eq!(published[..4], [Some(1000), None, None, Some(1120)]);
     assert!(published[8..].iter().all(Option::is_some), "{published:?}");
@@ -181,31 +189,16 @@ fn a_much_faster_chain_is_caught_up_with() {
 #[test]
 fn a_current_upstream_replaces_a_published_laggard() {
     // The laggard's heads are plausible all the time.
-    let rounds: Vec<_> = (0..6).map(|count| [(0, 120 + count), (1, 100 + count)]).collect();
-    let mut all: Vec<&[_]> = vec![&[(1, 99)]];
-    all.extend(rounds.iter().map(<[_; 2]>::as_slice));
-    let expected = [99, 100, 101, 102, 123, 124, 125].map(Some);
-    // In the third round both the laggard's head and then the confirmed one are published.
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let start = Instant::now();
-    let mut published = Vec::new();
-    for (count, claims) in (0_u32..).zip(&all) {
-        let mut round = judge.start_round(start + BLOCK * count);
-        for (upstream, head) in *claims {
-            let _ = round.check(report((*upstream, *head)));
-        }
-        let _ = round.finish(start + BLOCK * count);
-        published.push(judge.published.map(|published| published.observed.head));
-    }
-    assert_eq!(published[..3], expected[..3]);
-    assert_eq!(published[3], Some(122));
-    assert_eq!(published[4..], expected[4..]);
+    let mut rounds = Rounds::new();
+    let mut published = vec![rounds.run(&[(1, 99)])];
+    published.extend((0..6).map(|count| rounds.run(&[(0, 120 + count), (1, 100 + count)])));
+    assert_eq!(published, [99, 100, 101, 122, 123, 124, 125]);
 }
 
 #[test]
 fn an_equal_head_is_published_once_per_round() {
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let mut round = judge.start_round(Instant::now());
+    let (mut judge, now) = new_judge();
+    let mut round = judge.start_round(now);
     assert_eq!(round.check(report((0, 100))), Ok(true));
     assert_eq!(round.check(report((1, 100))), Ok(false));
     assert_eq!(round.check(report((2, 101))), Ok(true));
@@ -215,8 +208,7 @@ fn an_equal_head_is_published_once_per_round() {
 
 #[test]
 fn the_jump_limit_is_taken_from_before_the_round() {
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let start = Instant::now();
+    let (mut judge, start) = new_judge();
     assert_eq!(judge.start_round(start).check(report((0, 100))), Ok(true));
     let mut round = judge.start_round(start + BLOCK * 10);
     assert_eq!(round.check(report((0, 101))), Ok(true));
@@ -226,43 +218,42 @@ fn the_jump_limit_is_taken_from_before_the_round() {
 
 #[test]
 fn a_stalled_head_queries_other_upstreams_periodically() {
-    let mut judge = Judge::new(BLOCK, MAX_AGE);
-    let start = Instant::now();
-    let mut wanted = Vec::new();
-    for count in 0..10 {
-        let now = start + BLOCK * count;
+    let (mut judge, start) = new_judge();
+    let wants_others = |count: &u32| {
+        let now = start + BLOCK * *count;
         let mut round = judge.start_round(now);
         let _ = round.check(report((0, 100))).unwrap();
-        if round.should_query_others() {
-            wanted.push(count);
-        }
+        let wants_others = round.should_query_others();
         assert_eq!(round.finish(now).confirmed, None);
-    }
-    assert_eq!(wanted, [3, 6, 9]);
+        wants_others
+    };
+    assert_eq!((0..10).filter(wants_others).collect::<Vec<_>>(), [3, 6, 9]);
 }
 
-/// Node that reports the true head and one that lies, in rounds one block time apart.
-struct Attack {
+/// Rounds one block time apart.
+struct Rounds {
     judge: Judge,
     start: Instant,
     now: u32,
 }
 
-impl Attack {
-    /// Upstream 0 has published block 1000.
+impl Rounds {
     fn new() -> Self {
-        let mut attack = Self { judge: Judge::new(BLOCK, MAX_AGE), start: Instant::now(), now: 0 };
-        assert_eq!(attack.round(&[(0, 1000)]), 1000);
-        attack
+        let (judge, start) = new_judge();
+        Self { judge, start, now: 0 }
+    }
+
+    /// Upstream 0 has published block 1000.
+    fn from_block_1000() -> Self {
+        let mut rounds = Self::new();
+        assert_eq!(rounds.run(&[(0, 1000)]), 1000);
+        rounds
     }
 
     /// Runs a round in which these upstreams report these heads. Returns the published head.
-    fn round(&mut self, claims: &[(usize, u64)]) -> u64 {
-        let mut round = self.judge.start_round(self.start + BLOCK * self.now);
-        for claim in claims {
-            let _ = round.check(report(*claim));
-        }
-        let _ = round.finish(self.start + BLOCK * self.now);
+    fn run(&mut self, claims: &[(usize, u64)]) -> u64 {
+        let now = self.start + BLOCK * self.now;
+        confirmed(&mut self.judge, now, claims.iter().copied().map(report));
         self.now += 1;
         self.judge.published.unwrap().observed.head
     }
@@ -271,85 +262,61 @@ impl Attack {
     fn head(&self) -> u64 {
         1000 + u64::from(self.now)
     }
+
+    /// Runs so many rounds in which these upstreams report the true head, and then `liar` one far ahead. Returns whether
+    /// the lie is published after each.
+    fn captured(&mut self, count: usize, honest: &[usize], liar: usize) -> Vec<bool> {
+        let round = |_| {
+            let head = self.head();
+            let claims = honest.iter().map(|upstream| (*upstream, head));
+            let claims: Vec<_> = claims.chain([(liar, head + 1_000_000)]).collect();
+            self.run(&claims) != head
+        };
+        (0..count).map(round).collect()
+    }
 }
 
 #[test]
 fn one_lying_spare_never_wins_while_the_preferred_upstream_works() {
     for lead in [1_000_000, 8] {
         for silent_rounds in 1..=2 {
-            let mut attack = Attack::new();
+            let mut rounds = Rounds::from_block_1000();
             for _ in 0..silent_rounds {
-                let head = attack.head();
-                assert_eq!(attack.round(&[(1, head + lead)]), 1000, "{lead}");
+                let head = rounds.head();
+                assert_eq!(rounds.run(&[(1, head + lead)]), 1000, "{lead}");
             }
             for _ in 0..100 {
-                let head = attack.head();
-                assert_eq!(attack.round(&[(0, head), (1, head + lead)]), head, "{lead}");
+                let head = rounds.head();
+                assert_eq!(rounds.run(&[(0, head), (1, head + lead)]), head, "{lead}");
             }
-        }
-    }
-}
-
-#[test]
-fn late_block_does_not_let_a_lying_spare_win() {
-    let mut attack = Attack::new();
-    for _ in 0..7 {
-        assert_eq!(attack.round(&[(0, 1000), (1, 1_001_000)]), 1000);
-    }
-    for _ in 0..20 {
-        let head = attack.head();
-        assert_eq!(attack.round(&[(0, head), (1, head + 1_000_000)]), head);
-    }
-}
-
-#[test]
-fn majority_of_three_upstreams_wins_over_a_leap() {
-    for liar in 0..3 {
-        let mut attack = Attack::new();
-        for _ in 0..50 {
-            let head = attack.head();
-            let claims = [0, 1, 2]
-                .map(|upstream| (upstream, if upstream == liar { head + 1_000_000 } else { head }));
-            assert_eq!(attack.round(&claims), head, "{liar}");
         }
     }
 }
 
 #[test]
 fn spare_is_believed_after_the_patience_and_the_preferred_wins_again() {
-    let mut attack = Attack::new();
+    let mut rounds = Rounds::from_block_1000();
     // The patience is half of `max_age`.
-    let is_captured: Vec<_> = (0..8)
-        .map(|_| {
-            let head = attack.head();
-            attack.round(&[(1, head + 1_000_000)]) > 1_000_000
-        })
-        .collect();
-    assert_eq!(is_captured, [false, false, false, false, false, false, false, true]);
-    // The preferred upstream is back, and wins with its third reply.
-    let is_captured: Vec<_> = (0..3)
-        .map(|_| {
-            let head = attack.head();
-            attack.round(&[(0, head), (1, head + 1_000_000)]) > 1_000_000
-        })
-        .collect();
-    assert_eq!(is_captured, [true, true, false]);
-    for _ in 0..20 {
-        let head = attack.head();
-        assert_eq!(attack.round(&[(0, head), (1, head + 1_000_000)]), head);
+    for _ in 0..7 {
+        let head = rounds.head();
+        assert_eq!(rounds.run(&[(1, head + 1_000_000)]), 1000);
     }
+    assert_eq!(rounds.captured(1, &[], 1), [true]);
+    // The preferred upstream is back, and wins with its third reply.
+    assert_eq!(rounds.captured(3, &[0], 1), [true, true, false]);
+    assert_eq!(rounds.captured(20, &[0], 1), [false; 20]);
 }
 
 #[test]
 fn preferred_upstream_that_stands_still_does_not_win_back() {
-    let mut attack = Attack::new();
+    let mut rounds = Rounds::from_block_1000();
     for _ in 0..12 {
-        let head = attack.head();
-        attack.round(&[(0, 1000), (1, head + 1000)]);
+        let head = rounds.head();
+        rounds.run(&[(0, 1000), (1, head + 1000)]);
     }
     for _ in 0..30 {
-        let head = attack.head() + 1000;
-        assert_eq!(attack.round(&[(0, 1000), (1, head)]), head);
+        let head = rounds.head() + 1000;
+        assert_eq!(rounds.run(&[(0, 1000), (1, head)]), head);
     }
 }
 
@@ -357,34 +324,24 @@ fn preferred_upstream_that_stands_still_does_not_win_back() {
 fn preferred_upstream_that_crawls_or_catches_up_does_not_win_back() {
     let crawls: fn(u64) -> u64 = |round| 1000 + round / 5;
     let catches_up: fn(u64) -> u64 = |round| 900 + 20 * round;
-    for (preferred, rounds) in [(crawls, 25), (catches_up, 7)] {
-        let mut attack = Attack::new();
+    for (preferred, count) in [(crawls, 25), (catches_up, 7)] {
+        let mut rounds = Rounds::from_block_1000();
         for _ in 0..30 {
-            let head = attack.head();
-            attack.round(&[(1, head)]);
+            let head = rounds.head();
+            rounds.run(&[(1, head)]);
         }
-        for round in 0..rounds {
-            let head = attack.head();
-            assert_eq!(attack.round(&[(0, preferred(round)), (1, head)]), head, "{round}");
+        for round in 0..count {
+            let head = rounds.head();
+            assert_eq!(rounds.run(&[(0, preferred(round)), (1, head)]), head, "{round}");
         }
     }
 }
 
 #[test]
 fn two_honest_upstreams_win_again_at_once() {
-    let mut attack = Attack::new();
-    for _ in 0..10 {
-        let head = attack.head();
-        attack.round(&[(2, head + 1_000_000)]);
-    }
-    assert!(attack.judge.published.unwrap().observed.head > 1_000_000);
-    let published: Vec<_> = (0..4)
-        .map(|_| {
-            let head = attack.head();
-            attack.round(&[(0, head), (1, head), (2, head + 1_000_000)]) < 1_000_000
-        })
-        .collect();
-    assert_eq!(published, [false, false, true, true]);
+    let mut rounds = Rounds::from_block_1000();
+    assert_eq!(rounds.captured(10, &[], 2)[9..], [true]);
+    assert_eq!(rounds.captured(4, &[0, 1], 2), [true, true, false, false]);
 }
 
 #[test]
@@ -392,39 +349,25 @@ fn suspicious_amounts_need_agreement_or_three_replies() {
     let reason = SuspiciousReply::BaseFeeLeap;
     let leap =
         |upstream, head| Report { suspicious_amounts: Some(reason), ..report((upstream, head)) };
-    let run = |rounds: &[&[Report]]| -> Vec<Option<usize>> {
-        let mut judge = Judge::new(BLOCK, MAX_AGE);
-        let start = Instant::now();
-        let mut confirmed = Vec::new();
-        for (count, reports) in (0..).zip(rounds) {
-            let mut round = judge.start_round(start + BLOCK * count);
-            for report in *reports {
-                let _ = round.check(*report);
-            }
-            confirmed.push(
-                round.finish(start + BLOCK * count).confirmed.map(|confirmed| confirmed.upstream),
-            );
-        }
-        confirmed
+    let run = |rounds: &[Vec<Report>]| -> Vec<Option<usize>> {
+        let (mut judge, start) = new_judge();
+        let rounds = (0..).zip(rounds);
+        let confirmed = |(count, reports): (u32, &Vec<Report>)| {
+            confirmed(&mut judge, start + BLOCK * count, reports.iter().copied())
+        };
+        rounds.map(confirmed).collect()
     };
     // Alone three replies confirm it, and then each.
-    let alone: Vec<_> = (100..105).map(|head| [leap(0, head)]).collect();
-    let alone: Vec<&[_]> = alone.iter().map(<[_; 1]>::as_slice).collect();
+    let alone: Vec<_> = (100..105).map(|head| vec![leap(0, head)]).collect();
     assert_eq!(run(&alone), [None, None, Some(0), Some(0), Some(0)]);
     // Two upstreams confirm it at once.
-    assert_eq!(run(&[&[leap(0, 100), leap(1, 101)]]), [Some(1)]);
+    assert_eq!(run(&[vec![leap(0, 100), leap(1, 101)]]), [Some(1)]);
     // Agreement needs the same base fee too.
     let other = Report { base_fee: 10, ..leap(1, 100) };
-    assert_eq!(run(&[&[leap(0, 100), other]]), [None]);
+    assert_eq!(run(&[vec![leap(0, 100), other]]), [None]);
     // While another upstream is plausible it is never confirmed.
-    let disputed: Vec<_> = (100..110).map(|head| [leap(0, head), report((1, head))]).collect();
-    let disputed: Vec<&[_]> = disputed.iter().map(<[_; 2]>::as_slice).collect();
+    let disputed: Vec<_> = (100..110).map(|head| vec![leap(0, head), report((1, head))]).collect();
     assert_eq!(run(&disputed), [None; 10]);
-}
-
-/// Report of a head whose block has this age.
-fn aged(upstream: usize, head: u64, block_age: BlockAge) -> Report {
-    Report { block_age, ..report((upstream, head)) }
 }
 
 #[test]
@@ -482,7 +425,7 @@ fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
 
 #[test]
 fn a_chain_that_becomes_ten_times_faster_is_believed_by_its_headers() {
-    let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
+    let (mut judge, start) = new_judge();
     assert!(judge.start_round(start).check(report((0, 10))).is_ok());
     let round = judge.start_round(start + BLOCK);
     let faster = 10 + 2 * 10 + 5;
@@ -501,7 +444,7 @@ fn a_chain_that_becomes_ten_times_faster_is_believed_by_its_headers() {
 #[test]
 fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
     let of_now = |head| Report { is_of_now: true, ..report((0, head)) };
-    let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
+    let (mut judge, start) = new_judge();
     assert!(judge.start_round(start).check(report((0, 10))).is_ok());
     let later = start + BLOCK;
     // One that was before the head was first seen explains nothing.

@@ -7,6 +7,11 @@ const ROUND_TRIP: Duration = Duration::from_millis(2);
 /// Short enough that the schedule may ask again as soon as it wants.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
+fn new_schedule() -> (PollSchedule, Instant) {
+    let start = Instant::now();
+    (PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start), start)
+}
+
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
@@ -249,8 +254,7 @@ fn polls_per_block_time_never_exceed_the_maximum() {
 
 #[test]
 fn a_stalled_chain_is_soon_polled_once_per_block_time() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     let mut sent = Vec::new();
     while sent.last().is_none_or(|last| *last < start + 100 * BLOCK) {
         let now = schedule.next();
@@ -265,8 +269,7 @@ fn a_stalled_chain_is_soon_polled_once_per_block_time() {
 
 #[test]
 fn a_failed_poll_is_retried_within_a_block_time() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     assert_eq!(schedule.next(), start);
     schedule.record_failure(start, millis(5000));
     assert_eq!(schedule.next(), start + BLOCK);
@@ -305,8 +308,7 @@ fn blocks_are_found_at_once_from_the_sixth_on() {
 
 #[test]
 fn the_phase_survives_failures_and_a_chain_reset() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     // A block at each whole block time after the start.
     let head =
         |at: Instant| 1000 + u64::try_from((at - start).as_nanos() / BLOCK.as_nanos()).unwrap();

@@ -1,9 +1,9 @@
 use super::*;
 use crate::fees::RewardPercentiles;
+use crate::fees::tests::history_of;
 
 fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
-    let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
-    FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), None).unwrap()
+    history_of(oldest_block, base_fees, None)
 }
 
 fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
@@ -53,15 +53,6 @@ fn blocks_come_back_as_they_were_with_all_rewards() {
     let all = recent.newest(40).blocks;
     assert_eq!((all.len(), recent.blocks.capacity()), (31, 31));
     assert_eq!(all, blocks[1..]);
-}
-
-#[test]
-fn a_window_holds_the_newest_blocks() {
-    let mut recent = RecentBlocks::new(8, &Pricing::default(), None);
-    recent.extend(&history(u64::MAX - 2, &[1, 2, 3]));
-    assert_eq!(recent.newest(2).newest_block, u64::MAX);
-    assert_eq!(recent.newest(2).blocks.len(), 2);
-    assert_eq!(recent.newest(9).blocks.len(), 3);
 }
 
 /// Blocks with these base fees and a reward of 60 at percentile 60.

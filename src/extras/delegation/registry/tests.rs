@@ -57,6 +57,10 @@ fn decode_check(scope: CheckScope, returned: &str) -> Result<Value, RegistryErro
     check.decode_result(&hex::decode(returned).unwrap())
 }
 
+fn decode_list(returned: &str) -> Result<Vec<Delegation>, RegistryError> {
+    Delegation::decode_list(&hex::decode(returned).unwrap())
+}
+
 #[test]
 fn check_result_is_a_boolean_or_an_amount() {
     assert_eq!(decode_check(CheckScope::All, &word(1)), Ok(json!(true)));
@@ -72,18 +76,15 @@ fn empty_return_data_means_no_contract() {
     for scope in [CheckScope::All, erc20] {
         assert_eq!(decode_check(scope, ""), Err(RegistryError::NoContract));
     }
-    assert_eq!(Delegation::decode_list(&[]), Err(RegistryError::NoContract));
+    assert_eq!(decode_list(""), Err(RegistryError::NoContract));
 }
 
 #[test]
 fn malformed_return_data_is_rejected() {
     let twice = [word(0), word(0)].concat();
     for returned in [&word(2), "00", &"f".repeat(64), &word(1)[..62], &twice] {
-        assert_eq!(
-            decode_check(CheckScope::All, returned),
-            Err(RegistryError::Invalid),
-            "{returned}"
-        );
+        let decoded = decode_check(CheckScope::All, returned);
+        assert_eq!(decoded, Err(RegistryError::Invalid), "{returned}");
     }
     let seven_words = [word(1), word(2), word(3), word(0), word(0), word(0), word(0)].concat();
     for returned in [
@@ -99,19 +100,17 @@ fn malformed_return_data_is_rejected() {
         // An address of more than 20 bytes.
         [word(32), word(1), word(1), "1".repeat(64), seven_words[128..].to_owned()].concat(),
     ] {
-        let decoded = Delegation::decode_list(&hex::decode(&returned).unwrap());
-        assert_eq!(decoded, Err(RegistryError::Invalid), "{returned}");
+        assert_eq!(decode_list(&returned), Err(RegistryError::Invalid), "{returned}");
     }
 }
 
 #[test]
 fn a_list_may_be_empty_or_have_a_delegation_to_oneself() {
-    let empty = hex::decode([word(32), word(0)].concat()).unwrap();
-    assert_eq!(Delegation::decode_list(&empty), Ok(vec![]));
+    assert_eq!(decode_list(&[word(32), word(0)].concat()), Ok(vec![]));
     for (to, is_own) in [(0xa1, true), (0xb2, false)] {
         let entry = [word(0), word(to), word(0xa1), word(0), word(0), word(0), word(0)].concat();
-        let returned = hex::decode([word(32), word(1), entry].concat()).unwrap();
-        assert_eq!(Delegation::decode_list(&returned).unwrap()[0].is_self_delegation(), is_own);
+        let listed = decode_list(&[word(32), word(1), entry].concat()).unwrap();
+        assert_eq!(listed[0].is_self_delegation(), is_own);
     }
 }
 
@@ -121,8 +120,7 @@ fn listed_delegation_has_the_members_of_its_type() {
         let words =
             [word(0xb2), word(0xa1), hex::encode(claim_rights()), word(0xc3), word(7)].concat();
         let returned = [&word(32), &word(1), &word(kind), &words, amount].concat();
-        let listed = Delegation::decode_list(&hex::decode(returned).unwrap()).unwrap();
-        serde_json::to_string(&listed).unwrap()
+        serde_json::to_string(&decode_list(&returned).unwrap()).unwrap()
     };
     let expected = |kind: &str, contract: &str, token_id: &str, amount: &str| {
         format!(

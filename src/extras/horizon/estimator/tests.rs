@@ -3,13 +3,8 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::*;
+use crate::fees::tests::{GWEI, without_floors};
 use crate::fees::{Target, calibrated};
-
-const GWEI: u128 = 1_000_000_000;
-
-fn without_floors() -> Pricing {
-    Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() }
-}
 
 fn matrix_of(blocks: &[EntryBlock], next_base_fee: u128, pricing: &Pricing) -> Option<HorizonFees> {
     let parameters = ChainParameters::from_pricing(pricing);

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::config::Config;
+use crate::config::tests::{Directory, chain_toml};
 use crate::extras::trend::bucket::UNKNOWN_RATIO;
 use crate::extras::trend::{FeeTrend, HOUR, Sample};
 use crate::store::{ChainStore, StoredChain};
@@ -9,30 +10,12 @@ use crate::store::{ChainStore, StoredChain};
 /// Start of an hour and of a day.
 const START: u32 = 1_800_000_000 - 1_800_000_000 % 86_400;
 
-/// A new directory. Removed when dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let name = format!("gas-suggestion-database-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("history.redb")
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn sample(number: u64, time: u32, base_fee: u64) -> Sample {
     Sample { number, base_fee, tip: 3, gas_used_ratio: UNKNOWN_RATIO, time }
+}
+
+fn file(directory: &Directory) -> PathBuf {
+    directory.0.join("history.redb")
 }
 
 /// An instance of the service with two chains and this file.
@@ -44,10 +27,7 @@ struct Instance {
 
 impl Instance {
     fn new(path: &Path) -> Self {
-        let chain = |key: &str, id: u64| {
-            format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"http://localhost\"]\n")
-        };
-        let text = format!("{}{}", chain("a", 7), chain("b", 8));
+        let text = chain_toml("a", 7, "") + &chain_toml("b", 8, "");
         let (store, _) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
         let trends = Trends::new(&store, 7);
         let config = History { path: path.to_path_buf(), ..History::default() };
@@ -59,6 +39,14 @@ impl Instance {
     fn start(path: &Path) -> Self {
         let instance = Self::new(path);
         instance.database.restore();
+        instance
+    }
+
+    /// Starts on this file, and saves these blocks.
+    fn with(path: &Path, samples: impl IntoIterator<Item = Sample>) -> Self {
+        let instance = Self::start(path);
+        instance.add(samples);
+        instance.database.save();
         instance
     }
 
@@ -105,7 +93,7 @@ fn hours(count: u32) -> impl Iterator<Item = Sample> {
 #[test]
 fn hours_are_kept_for_a_week() {
     let directory = Directory::new("days");
-    let instance = Instance::start(&directory.file());
+    let instance = Instance::start(&file(&directory));
     for day in 0..30 {
         let hours = (day * 24..(day + 1) * 24).map(|hour| (hour, START + hour * HOUR));
         instance.add(hours.map(|(hour, time)| sample(hour.into(), time, 1)));
@@ -114,7 +102,7 @@ fn hours_are_kept_for_a_week() {
     // The open hour comes on top.
     assert_eq!(instance.hours().len(), 169);
     drop(instance);
-    let restarted = Instance::start(&directory.file());
+    let restarted = Instance::start(&file(&directory));
     assert_eq!((restarted.hours().len(), restarted.buckets()[2].len()), (169, 168));
 }
 
@@ -124,7 +112,7 @@ async fn a_state_is_kept_until_it_is_replaced_or_too_old() {
     let replace = async |instance: &Instance, known: &str, new: &str| {
         instance.database.replace("name", known, new).await.unwrap()
     };
-    let first = Instance::start(&directory.file());
+    let first = Instance::start(&file(&directory));
     assert_eq!(replace(&first, "", "").await.entry, "");
     let one = replace(&first, "", "one").await;
     assert_eq!((one.is_own, one.state()), (true, "one"));
@@ -133,7 +121,7 @@ async fn a_state_is_kept_until_it_is_replaced_or_too_old() {
     assert_eq!((other.is_own, &other.entry), (false, &one.entry));
     drop(first);
     // It is written at once.
-    let second = Instance::start(&directory.file());
+    let second = Instance::start(&file(&directory));
     let two = replace(&second, &one.entry, "two").await;
     assert!(two.is_own && two.age < Duration::from_mins(1));
     for time in ["1000", "99999999999999"] {
@@ -142,7 +130,7 @@ async fn a_state_is_kept_until_it_is_replaced_or_too_old() {
     }
     replace(&second, &two.entry, "three").await;
     drop(second);
-    let third = Instance::start(&directory.file());
+    let third = Instance::start(&file(&directory));
     let names: Vec<_> = third.database.states.lock().keys().cloned().collect();
     assert_eq!(names, ["name"]);
 }
@@ -150,9 +138,7 @@ async fn a_state_is_kept_until_it_is_replaced_or_too_old() {
 #[test]
 fn nothing_is_written_without_a_change() {
     let directory = Directory::new("unchanged");
-    let instance = Instance::start(&directory.file());
-    instance.add([sample(1, START, 7)]);
-    instance.database.save();
+    let instance = Instance::with(&file(&directory), [sample(1, START, 7)]);
     assert_eq!(instance.hours().len(), 1);
     {
         let open = instance.database.open.lock();
@@ -171,31 +157,27 @@ fn nothing_is_written_without_a_change() {
 #[test]
 fn a_reorganisation_and_a_wrong_clock_are_undone_in_the_file() {
     let directory = Directory::new("undone");
-    let instance = Instance::start(&directory.file());
-    instance.add(hours(3));
-    instance.database.save();
+    let instance = Instance::with(&file(&directory), hours(3));
     instance.add([sample(179, START + 179 * 60, 9000)]);
     instance.database.save();
     assert_eq!(instance.hours()[2].base_fee[2], 9000);
     drop(instance);
     // The clock was an hour fast.
-    let restarted = Instance::start(&directory.file());
+    let restarted = Instance::start(&file(&directory));
     restarted.trends.trend(&restarted.chain).remove_from_hour(START + HOUR);
     restarted.add([sample(180, START + HOUR + 60, 5)]);
     restarted.database.save();
     let after = restarted.buckets();
     drop(restarted);
-    let again = Instance::start(&directory.file());
+    let again = Instance::start(&file(&directory));
     assert_eq!((again.buckets(), again.hours().len()), (after, 2));
 }
 
 #[test]
 fn a_second_instance_adds_what_it_has_seen_once_the_first_has_ended() {
     let directory = Directory::new("second");
-    let first = Instance::start(&directory.file());
-    first.add(hours(3).take(130));
-    first.database.save();
-    let second = Instance::start(&directory.file());
+    let first = Instance::with(&file(&directory), hours(3).take(130));
+    let second = Instance::start(&file(&directory));
     assert!(!second.is_open());
     second.add(hours(4).skip(100));
     second.database.save();
@@ -211,13 +193,11 @@ fn a_second_instance_adds_what_it_has_seen_once_the_first_has_ended() {
 #[test]
 fn only_a_database_is_changed() {
     let directory = Directory::new("foreign");
-    let path = directory.file();
+    let path = file(&directory);
     let json = b"{\"format\":\"another\"}".as_slice();
     for content in [json, b"x", &[0xFF; 5000]] {
         std::fs::write(&path, content).unwrap();
-        let instance = Instance::start(&path);
-        instance.add(hours(2));
-        instance.database.save();
+        drop(Instance::with(&path, hours(2)));
         assert_eq!(kind(&path), "foreign");
         assert_eq!(std::fs::read(&path).unwrap(), content);
     }
@@ -232,9 +212,7 @@ fn only_a_database_is_changed() {
         .unwrap();
     transaction.commit().unwrap();
     drop(other);
-    let instance = Instance::start(&path);
-    instance.add(hours(2));
-    instance.database.save();
+    let instance = Instance::with(&path, hours(2));
     assert!(!instance.is_open());
     assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1);
 }
@@ -243,8 +221,8 @@ fn only_a_database_is_changed() {
 fn a_link_is_not_followed_and_no_device_is_opened() {
     let directory = Directory::new("link");
     let target = directory.0.join("target");
-    std::os::unix::fs::symlink(&target, directory.file()).unwrap();
-    assert_eq!(kind(&directory.file()), "link");
+    std::os::unix::fs::symlink(&target, file(&directory)).unwrap();
+    assert_eq!(kind(&file(&directory)), "link");
     assert!(!target.exists());
     for path in [Path::new("/dev/null"), &directory.0] {
         assert_eq!(kind(path), "not_a_file", "{path:?}");
@@ -255,10 +233,8 @@ fn a_link_is_not_followed_and_no_device_is_opened() {
 #[test]
 fn a_damaged_file_is_renamed_and_what_is_in_memory_is_kept() {
     let directory = Directory::new("damaged");
-    let path = directory.file();
-    let instance = Instance::start(&path);
-    instance.add(hours(30));
-    instance.database.save();
+    let path = file(&directory);
+    let instance = Instance::with(&path, hours(30));
     drop(instance);
     let whole = std::fs::read(&path).unwrap();
     let mut flipped = whole.clone();

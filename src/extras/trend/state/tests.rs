@@ -3,19 +3,15 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::Config;
-use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderTime};
-use crate::store::tests::{publish, reply};
+use crate::fees::tests::{GWEI, market};
+use crate::fees::{HeadReading, HeaderTime};
+use crate::store::tests::{publish, reply, store_with_chain};
 use crate::store::{Accepted, Publisher};
-
-const GWEI: u128 = 1_000_000_000;
 
 /// Creates trends of one chain, which observe its publisher.
 fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
-    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
-    let (store, mut publishers) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
-    let (chain, trends) = (store.chains()[0].clone(), Trends::new(&store, 7));
-    let mut publisher = publishers.remove(0);
+    let (store, chain, mut publisher) = store_with_chain(more);
+    let trends = Trends::new(&store, 7);
     publisher.observe(Arc::clone(trends.chains.get(&chain)));
     (trends, chain, publisher)
 }
@@ -28,17 +24,6 @@ fn read(trends: &Trends, chain: &StoredChain, period: Period) -> (ServedTrend, V
     let served = trends.read(chain, period).unwrap();
     let body = serde_json::from_slice(&served.body).unwrap();
     (served, body)
-}
-
-fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "nothing happened within 10 s");
-        std::thread::yield_now();
-    }
 }
 
 /// Gives the chain two hours of blocks at 20 gwei up to eleven minutes ago. The newest is number 989.
@@ -71,17 +56,11 @@ fn the_level_follows_the_price_and_the_trend() {
     publish(&mut publisher, 1002, 30 * GWEI);
     assert_eq!([level(), level()], [Some(Level::High); 2]);
     let changes = trends.trend(&chain).changes;
-    let next_base_fee = |base_fee: u128| {
+    for (next_base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
         let pricing = &chain.config().pricing;
-        let (history, _) = reply(pricing, 1002, 30 * GWEI);
-        let blocks = history.blocks().to_vec();
-        let history = FeeHistory::new(1002, blocks, Some(base_fee)).unwrap();
-        let parameters = ChainParameters::from_pricing(pricing);
-        (fees::price(&history, &[], pricing, &parameters).unwrap(), history)
-    };
-    for (base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
-        let (market, history) = next_base_fee(base_fee);
-        publisher.publish(Accepted::now(&history, market));
+        let (mut history, _) = reply(pricing, 1002, 30 * GWEI);
+        history.next_base_fee = Some(next_base_fee);
+        publisher.publish(Accepted::now(&history, market(&history, pricing)));
         assert_eq!(level(), Some(expected));
         let (_, trend) = read(&trends, &chain, Period::Day);
         assert_eq!(trend["level"], json!(expected));
@@ -91,22 +70,16 @@ fn the_level_follows_the_price_and_the_trend() {
 
 #[test]
 fn a_stale_chain_has_no_level() {
-    let (trends, chain, mut publisher) =
-        trends_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"100ms\"");
+    let (trends, chain, mut publisher) = trends_with_chain("");
     restore_two_hours(&trends, &chain);
-    publish(&mut publisher, 1001, 10 * GWEI);
-    let levels = || {
+    for (seconds_ago, expected) in [(0, json!("low")), (20, Value::Null)] {
+        let (history, market) = reply(&chain.config().pricing, 1001 + seconds_ago, 10 * GWEI);
+        let observed_at = clock::now().checked_sub(Duration::from_secs(seconds_ago)).unwrap();
+        publisher.publish(Accepted::at(observed_at, &history, market));
         let (_, trend) = read(&trends, &chain, Period::Day);
-        [json!(level_of(&trends, &chain).level), trend["level"].clone()]
-    };
-    let low = || [json!("low"), json!("low")];
-    let is_stale = || chain.servable_snapshot().unwrap().is_stale();
-    let fresh = levels();
-    assert!(fresh == low() || is_stale(), "{fresh:?}");
-    wait_for(|| is_stale().then_some(()));
-    assert_eq!(levels(), [Value::Null, Value::Null]);
-    publish(&mut publisher, 1002, 10 * GWEI);
-    assert!(levels() == low() || is_stale());
+        let levels = [json!(level_of(&trends, &chain).level), trend["level"].clone()];
+        assert_eq!(levels, [expected.clone(), expected]);
+    }
 }
 
 #[test]

@@ -3,8 +3,7 @@ use super::*;
 /// Simulates a chain with a block every 2 s that is announced `ahead` of the node. If not `is_true`, announcements
 /// come at other times.
 fn simulate_announced(ahead: Duration, is_true: bool) -> PollStats {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     let (mut now, mut known, mut sent, mut lags) = (start, 0, Vec::new(), Vec::new());
     for block in 1..300_u32 {
         let came = start + BLOCK * block + BLOCK / 3;
@@ -55,8 +54,7 @@ fn random_announcements_still_beat_a_fixed_interval() {
 
 #[test]
 fn announced_blocks_are_polled_once_and_polling_goes_on_without_them() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     let (mut number, mut now) = (1000, start);
     schedule.record_poll(now, number);
     for block in 1..100_u32 {
@@ -93,8 +91,7 @@ fn announced_blocks_are_polled_once_and_polling_goes_on_without_them() {
 
 #[test]
 fn an_early_announcement_is_retried_and_a_false_one_is_cheap() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     schedule.record_poll(start, 1000);
     let announced = start + BLOCK / 4;
     schedule.record_announcement(announced);
@@ -115,8 +112,7 @@ fn an_early_announcement_is_retried_and_a_false_one_is_cheap() {
 
 #[test]
 fn irregular_announced_blocks_cost_one_poll_each() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
+    let (mut schedule, start) = new_schedule();
     let mut rng = SeededRng(9);
     let (mut known, mut polls) = (1000, 0);
     schedule.record_poll(start, known);
