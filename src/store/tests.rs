@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing};
+use crate::fees::{
+    self, Block, ChainParameters, FeeHistory, HeadReading, HeaderTime, Market, Pricing,
+};
 use crate::observe::clock;
 
 fn config(more: &str) -> config::Chain {
@@ -165,4 +167,16 @@ fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
     publish(&mut publisher, 6, GWEI);
     assert_eq!(stale_reason(), None);
+}
+
+#[test]
+fn a_block_of_the_future_was_found_now() {
+    let (_, chain, mut publisher) = store_with_chain("");
+    let (history, market) = reply(&chain.config().pricing, 5, GWEI);
+    let (before, year_31000) = (SystemTime::now(), 1 << 40);
+    let header = HeaderTime::new(5, year_31000, clock::now(), Duration::ZERO);
+    let head = HeadReading::Header(header);
+    publisher.publish(Accepted { head, ..Accepted::now(&history, market) });
+    let found = chain.newest_snapshot().unwrap().block.last_modified;
+    assert!((before..=SystemTime::now()).contains(&found));
 }
