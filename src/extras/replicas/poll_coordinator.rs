@@ -143,8 +143,7 @@ impl PollCoordinator {
             return Some(Action::Poll(PollGrant::Claimed(reply.slot)));
         }
         if is_first {
-            let claim_at = if is_due { now } else { self.claim_at };
-            self.schedule_claim(following, Some(claim_at));
+            self.schedule_claim(following, Some(now));
         } else if first_slot.is_some_and(|first| first <= reply.slot) {
             if self.is_starving() {
                 self.schedule_claim(following, None);
