@@ -220,11 +220,7 @@ impl Poller {
             self.records_until_check = 0;
             return AdoptOutcome::Contradicted;
         }
-        match self.merge_remote(publication) {
-            // The own reply is as new.
-            AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
-            outcome => outcome,
-        }
+        self.merge_remote(publication)
     }
 
     /// Returns true if an own upstream contradicts the published head. With `agreement` most upstreams have reported that, so
