@@ -78,8 +78,6 @@ pub enum Action {
     Poll(PollGrant),
     /// Adopt the result of another replica, then call [`SharedPolls::record_merge`].
     Adopt(Box<SharedFeeHistory>),
-    /// Other replicas polled without a result; nothing to do.
-    Skip,
 }
 
 /// Reason for a poll.
@@ -116,8 +114,6 @@ impl Poller {
                     self.publisher.mark_polled();
                     polls.record_merge(&publication, merge_outcome);
                 }
-                // Other replicas have polled in vain, which counts as the first poll here too.
-                Action::Skip => self.publisher.mark_polled(),
             }
         }
     }

@@ -151,7 +151,6 @@ impl PollCoordinator {
             }
             self.yield_slot(reply.slot, Some(now + self.claim_lifetime()));
             self.silent_slots = self.silent_slots.saturating_add(1);
-            return received.or_else(|| (self.silent_slots > 1).then_some(Action::Skip));
         } else if is_due {
             self.schedule_claim(self.next_slot, None);
         }
