@@ -137,6 +137,8 @@ impl Node {
             "eth_chainId" => Ok(json!(format!("{:#x}", chain_id + u64::from(is_other)))),
             "eth_blockNumber" => Ok(json!(hex(view.number(view.newest())))),
             "eth_getBlockByNumber" => Ok(view.header(&call.params[0])),
+            "eth_syncing" if self.faults.contains(&NodeFault::NoHeader) => Ok(json!(false)),
+            "eth_syncing" if self.faults.contains(&NodeFault::Syncing) => Ok(json!({})),
             "eth_syncing" => Ok(json!(false)),
             "eth_getBalance" => Ok(json!("0x1")),
             "eth_feeHistory" => self.fee_history(&view, call, index, now, &mut said),
@@ -354,7 +356,7 @@ fn refusal(fault: NodeFault, call: &Call) -> Option<Response<Bytes>> {
             let reply = json!({"jsonrpc": "2.0", "id": call.id, "result": null});
             respond(StatusCode::OK, reply.to_string())
         }
-        NodeFault::NoHeader if call.method == "eth_getBlockByNumber" => {
+        NodeFault::NoHeader | NodeFault::Headless if call.method == "eth_getBlockByNumber" => {
             error(200, -32000, "header not found")
         }
         NodeFault::Unsupported if call.method == "eth_feeHistory" => {

@@ -77,6 +77,8 @@ pub enum NodeFault {
     NullResult,
     /// It returns no header, and denies that it syncs. Scenes alone have it.
     NoHeader,
+    /// It returns no header, and says whether it syncs. Scenes alone have it.
+    Headless,
     Unsupported,
     InternalError,
     /// So many blocks behind.

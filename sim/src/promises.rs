@@ -422,7 +422,8 @@ impl Promises {
         );
         // A replica that has started since may have the record of another one.
         let is_noticed = |leap: &Leap| {
-            leap.at + Duration::from_millis(300) < now && self.started_at[replica] < leap.resumed_at
+            self.counted_since(leap.at) > Duration::from_millis(300)
+                && self.started_at[replica] < leap.resumed_at
         };
         let is_before =
             self.leap.filter(is_noticed).is_some_and(|leap| newest.at < leap.resumed_at);

@@ -24,7 +24,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
     let node = |at, lasts, node, kind| fault(at, lasts, What::Node(0, node, kind));
     let step = |milliseconds| vec![fault(100, 0, What::Redis(RedisFault::Steps(milliseconds)))];
     let garbled = |garbled| vec![fault(100, 60, What::Redis(RedisFault::Garbles(garbled)))];
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 38] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 39] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -109,6 +109,16 @@ pub fn all() -> Vec<(&'static str, Plan)> {
                 node(55, 15, 0, NodeFault::NoHeader),
                 fault(61, 3, What::Kill(0)),
                 node(75, 80, 0, NodeFault::Syncing),
+            ],
+        ),
+        (
+            "the only node has no headers and syncs as a replica starts",
+            1,
+            chain(2000, 1, 1),
+            vec![
+                node(50, 200, 0, NodeFault::Headless),
+                node(60, 80, 0, NodeFault::Syncing),
+                fault(61, 3, What::Kill(0)),
             ],
         ),
         (

@@ -74,16 +74,13 @@ impl HeaderWatch {
         self.max_age.and_then(|_| clock::now().checked_sub(Self::INTERVAL))
     }
 
-    /// Makes a call unless one was sent since `since`, and does not wait for it. A call that tells nothing is repeated if it
-    /// `is_repeatable`, which it is not at a node whose last poll has failed: its header most likely fails too. Both end
-    /// within `deadline`.
+    /// Makes a call unless one was sent since `since`, and does not wait for it. It ends within `deadline`.
     pub(super) fn request(
         &self,
         client: &JsonRpcClient,
         node: &Arc<NodeEndpoint>,
         since: Instant,
         deadline: Duration,
-        is_repeatable: bool,
     ) {
         let mut calls = self.calls.lock();
         while calls.tasks.try_join_next().is_some() {}
@@ -92,10 +89,10 @@ impl HeaderWatch {
         }
         let sent_at = clock::now();
         calls.sent_at = Some(sent_at);
-        let repeats = is_repeatable && self.reading() != HeadReading::Unknown;
         let (client, node, newest) = (client.clone(), Arc::clone(node), self.newest.clone());
         calls.tasks.spawn(async move {
-            let reading = timeout(deadline, read(&client, &node, repeats)).await.ok().flatten();
+            let reading =
+                timeout(deadline, newest_header::read(&client, &node)).await.ok().flatten();
             newest.send_modify(|newest| newest.record(reading, sent_at));
         });
     }
@@ -128,16 +125,6 @@ impl Newest {
         self.reading = told.unwrap_or(self.reading);
         self.sent_at = Some(sent_at);
     }
-}
-
-/// Makes a call, and one more if it tells nothing and `repeats`: a node that may have headers may have failed to return one
-/// in this moment alone.
-async fn read(client: &JsonRpcClient, node: &NodeEndpoint, repeats: bool) -> Option<HeadReading> {
-    let reading = newest_header::read(client, node).await;
-    if repeats && reading.is_none_or(|reading| reading == HeadReading::Unknown) {
-        return newest_header::read(client, node).await.or(reading);
-    }
-    reading
 }
 
 #[cfg(test)]

@@ -84,3 +84,17 @@ fn is_without_header(error: &Error) -> bool {
         Error::Unsupported | Error::Node(..) | Error::BeyondHead | Error::InvalidReply(_)
     ) || matches!(error, Error::TooLarge(_) | Error::Status(..) | Error::Refused(..))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_after_the_year_9999_is_no_header() {
+        let is_header = |seconds: u64| {
+            let json = json!({"number": "0x1", "timestamp": format!("{seconds:#x}")});
+            parse(json.to_string().as_bytes(), Duration::ZERO).is_some()
+        };
+        assert_eq!([MAX_UNIX_SECONDS, MAX_UNIX_SECONDS + 1].map(is_header), [true, false]);
+    }
+}

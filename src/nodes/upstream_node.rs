@@ -160,9 +160,7 @@ impl UpstreamNode {
         let NodeState { chain_verified_at, failed_at, .. } = self.state();
         let header_since = self.headers.needed_since(started, failed_at);
         if let Some(since) = header_since {
-            let has_failed_lately = failed_at
-                .is_some_and(|at| started.saturating_duration_since(at) < HeaderWatch::INTERVAL);
-            self.request_header(since, deadline, !has_failed_lately);
+            self.request_header(since, deadline);
         }
         let receive = async {
             let history = self.fetch_fee_history(request).await?;
@@ -252,14 +250,14 @@ impl UpstreamNode {
 
     /// Asks for the newest header that was read since `since`. The call may take twice the `deadline` of a poll, because a
     /// node without headers gets two.
-    fn request_header(&self, since: Instant, deadline: Duration, is_repeatable: bool) {
-        self.headers.request(&self.client, &self.node, since, 2 * deadline, is_repeatable);
+    fn request_header(&self, since: Instant, deadline: Duration) {
+        self.headers.request(&self.client, &self.node, since, 2 * deadline);
     }
 
     /// Asks for the newest header if the last one is due for a node in use, and does not wait for it.
     pub(crate) fn request_due_header(&self, deadline: Duration) {
         if let Some(since) = self.headers.due_since() {
-            self.request_header(since, deadline, true);
+            self.request_header(since, deadline);
         }
     }
 
@@ -267,7 +265,7 @@ impl UpstreamNode {
     /// earlier reading, or may not have been read for long. Ends within `deadline`.
     pub(crate) async fn read_head_again(&self, since: Instant, deadline: Duration) {
         if self.headers.due_since().is_some() {
-            self.request_header(since, deadline, true);
+            self.request_header(since, deadline);
             self.headers.wait(since, deadline).await;
         }
     }

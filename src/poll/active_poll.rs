@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::doubts::DoubtLog;
-use super::judge::{Confirmation, Judge, Limits, Round, RoundOutcome};
+use super::judge::{Confirmation, Limits, Round, RoundOutcome};
 use super::reporter::{PollError, PollReporter};
 use super::{PollOutcome, report};
 use crate::config;
@@ -96,12 +96,6 @@ impl UpstreamCall<'_> {
         if !is_plausible || (is_old() && !candidate.upstream.has_old_head()) {
             // A slow node has used up its deadline with the fee history.
             candidate.upstream.read_head_again(polled_at, self.deadline).await;
-        }
-        let highest = newest.saturating_add(Judge::TOLERANCE_BLOCKS);
-        let header = candidate.upstream.head().header();
-        // The node has got far newer blocks since its reply.
-        if !is_plausible && header.is_some_and(|header| header.number > highest) {
-            return Err(PollError::OldBlock);
         }
         let took = received_at.saturating_duration_since(polled_at);
         Ok(PricedReply { head: head(), history, market, received_at, took })

@@ -100,6 +100,12 @@ mod tests {
         assert_eq!(at, [Doubt::Disagreement]);
         doubts.set_disagreement(false);
         assert_eq!(doubts.current(&history(201, &[1; 4]), &with_window_of_4()), []);
+        // The chain begins anew.
+        doubts.record(SuspiciousReply::Rewritten, 200, 4);
+        doubts.record(SuspiciousReply::Regression, 10, 4);
+        let both = [Doubt::BaseFeeLeap, Doubt::HeadLeap];
+        assert_eq!(doubts.current(&history(13, &[1; 4]), &with_window_of_4()), both);
+        assert_eq!(doubts.current(&history(14, &[1; 4]), &with_window_of_4()), []);
     }
 
     #[test]

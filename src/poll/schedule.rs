@@ -11,7 +11,7 @@
 //! - If not, a second one follows after the lateness, others after pauses that double, and the next block is expected later.
 //!   The lateness grows if the second one does not find the block, and shrinks otherwise.
 //! - If all fail, the chain may have missed the block, and the next poll is due a period after the first one.
-//! - After several such periods the pauses double up to the block time.
+//! - After several such periods the period is the block time at least.
 //!
 //! At the start and after a standstill a block may arrive at any moment of the period. The lateness is half of it then, and
 //! each block halves the lateness.
@@ -200,18 +200,15 @@ impl PollSchedule {
         }
     }
 
-    /// Gives up the block that was expected, and expects one after a period: twice as long a time each time after a
-    /// standstill, up to the block time.
+    /// Gives up the block that was expected, and expects one after a period: the block time at least, after a standstill.
     fn wait_for_next_period(&mut self, sent: Instant) {
         self.misses = 0;
         self.missed_periods = self.missed_periods.saturating_add(1);
         if self.missed_periods > Self::STANDSTILL {
             self.period = self.period.max(self.block_time);
         }
-        let doublings = self.missed_periods.saturating_sub(Self::STANDSTILL).min(16);
-        let pause = (self.period * 2_u32.pow(doublings)).min(self.block_time.max(self.period));
-        let next = self.expected + pause;
-        self.expected = if next > sent { next } else { sent + pause };
+        let next = self.expected + self.period;
+        self.expected = if next > sent { next } else { sent + self.period };
         self.due = self.expected;
     }
 

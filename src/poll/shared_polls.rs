@@ -78,8 +78,6 @@ pub enum Action {
     Poll(PollGrant),
     /// Adopt the result of another process, then call [`SharedPolls::record_merge`].
     Adopt(Box<SharedFeeHistory>),
-    /// Other processes polled without a result; nothing to do.
-    Skip,
 }
 
 /// Reason for a poll.
@@ -116,8 +114,6 @@ impl Poller {
                     self.publisher.mark_polled();
                     polls.record_merge(&publication, merge_outcome);
                 }
-                // Other processes have polled in vain, which counts as the first poll here too.
-                Action::Skip => self.publisher.mark_polled(),
             }
         }
     }
@@ -220,11 +216,7 @@ impl Poller {
             self.records_until_check = 0;
             return AdoptOutcome::Contradicted;
         }
-        match self.merge_remote(publication) {
-            // The own reply is as new.
-            AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
-            outcome => outcome,
-        }
+        self.merge_remote(publication)
     }
 
     /// Returns true if an own upstream contradicts the published head. With `agreement` most upstreams have reported that, so

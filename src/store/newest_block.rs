@@ -20,7 +20,7 @@ pub struct NewestBlock {
     /// True if another node has a newer block.
     pub(super) is_behind: bool,
     /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first. It is not in the
-    /// future, and not before that of a lower block.
+    /// future.
     pub last_modified: SystemTime,
 }
 
@@ -57,17 +57,13 @@ impl NewestBlock {
             let since_1970 = Duration::from_secs(header.unix_seconds);
             SystemTime::UNIX_EPOCH.checked_add(since_1970).unwrap_or(first_seen)
         });
-        let known_time = known.map_or(first_seen, |known| known.last_modified);
-        let time = own_time.unwrap_or(known_time);
-        let lower = last.filter(|last| last.newest_block < number);
-        let not_before = lower.map_or(time, |lower| lower.block.last_modified);
         Self {
             header,
             told_header,
             was_old,
             told_old_at,
             is_behind: accepted.is_behind,
-            last_modified: time.max(not_before).min(SystemTime::now()),
+            last_modified: own_time.unwrap_or(first_seen).min(SystemTime::now()),
         }
     }
 

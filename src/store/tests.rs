@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::fees::tests::{GWEI, history_of, market};
-use crate::fees::{FeeHistory, Market, Pricing};
+use crate::fees::{FeeHistory, HeadReading, HeaderTime, Market, Pricing};
 use crate::observe::clock;
 
 /// Creates a store with one chain.
@@ -109,4 +109,16 @@ fn a_confirmed_head_notifies_no_subscriber_and_another_body_does() {
     assert_eq!(confirmed.head_changed_at, before.head_changed_at);
     publish(&mut publisher, 5, 2 * GWEI);
     assert!(latest.has_changed().unwrap());
+}
+
+#[test]
+fn a_block_of_the_future_was_found_now() {
+    let (_, chain, mut publisher) = store_with_chain("");
+    let (history, market) = reply(&chain.config().pricing, 5, GWEI);
+    let (before, year_31000) = (SystemTime::now(), 1 << 40);
+    let header = HeaderTime::new(5, year_31000, clock::now(), Duration::ZERO);
+    let head = HeadReading::Header(header);
+    publisher.publish(Accepted { head, ..Accepted::now(&history, market) });
+    let found = chain.newest_snapshot().unwrap().block.last_modified;
+    assert!((before..=SystemTime::now()).contains(&found));
 }

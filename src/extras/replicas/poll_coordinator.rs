@@ -97,37 +97,22 @@ impl PollCoordinator {
         }
     }
 
-    /// Reads the newest message. If it is invalid, Redis' clock may have changed, so the record is read with the clock.
-    async fn read_message(&mut self) -> Option<Action> {
-        /// Readings are at least this far apart, however many invalid messages arrive.
-        const MIN_CLOCK_AGE: Duration = Duration::from_secs(1);
+    /// Reads the newest message.
+    fn read_message(&mut self) -> Option<Action> {
         let Message { received_at, record } = self.inbox.borrow_and_update().clone()?;
-        match self.parse(&record, received_at, &self.clock?) {
-            Ok(received) => received.map(adopt),
-            Err(()) if clock::elapsed(self.clock?.requested_at) > MIN_CLOCK_AGE => {
-                self.claim().await
-            }
-            Err(()) => None,
-        }
+        self.parse(&record, received_at, &self.clock?)
     }
 
-    /// Parses a record; `None` if the result of its slot is known.
-    fn parse(
-        &self,
-        bytes: &[u8],
-        received_at: Instant,
-        clock: &RedisClock,
-    ) -> Result<Option<SharedFeeHistory>, ()> {
+    /// Parses a record that is to be adopted; `None` if it is invalid, or the result of its slot is known.
+    fn parse(&self, bytes: &[u8], received_at: Instant, clock: &RedisClock) -> Option<Action> {
         let current_slot = self.chain_state.slots.slot_at(clock, received_at);
-        match record::parse(bytes, received_at, clock) {
-            Some(received) if received.slot <= current_slot => {
-                Ok(Some(received).filter(|received| received.slot > self.last_slot))
-            }
-            _ => {
-                self.record_counters[AdoptOutcome::Invalid].increment();
-                Err(())
-            }
+        let received = record::parse(bytes, received_at, clock);
+        let valid = received.filter(|received| received.slot <= current_slot);
+        if valid.is_none() {
+            self.record_counters[AdoptOutcome::Invalid].increment();
         }
+        let new = valid.filter(|received| received.slot > self.last_slot)?;
+        Some(Action::Adopt(Box::new(new)))
     }
 
     /// Claims a slot if that is due, and reads the record. Polls standalone if Redis is unavailable.
@@ -151,16 +136,14 @@ impl PollCoordinator {
         self.next_slot = self.next_slot.min(following);
         let received = match &*reply.record {
             [] => None,
-            record => self.parse(record, clock::now(), &reply.clock).ok().flatten(),
+            record => self.parse(record, clock::now(), &reply.clock),
         };
-        let received = received.map(adopt);
         if reply.is_claimed {
             self.slot_counters[SlotOutcome::Claimed].increment();
             return Some(Action::Poll(PollGrant::Claimed(reply.slot)));
         }
         if is_first {
-            let claim_at = if is_due { now } else { self.claim_at };
-            self.schedule_claim(following, Some(claim_at));
+            self.schedule_claim(following, Some(now));
         } else if first_slot.is_some_and(|first| first <= reply.slot) {
             if self.is_starving() {
                 self.schedule_claim(following, None);
@@ -168,7 +151,6 @@ impl PollCoordinator {
             }
             self.yield_slot(reply.slot, Some(now + self.claim_lifetime()));
             self.silent_slots = self.silent_slots.saturating_add(1);
-            return received.or_else(|| (self.silent_slots > 1).then_some(Action::Skip));
         } else if is_due {
             self.schedule_claim(self.next_slot, None);
         }
@@ -224,10 +206,6 @@ impl PollCoordinator {
     }
 }
 
-fn adopt(received: SharedFeeHistory) -> Action {
-    Action::Adopt(Box::new(received))
-}
-
 #[async_trait]
 impl SharedPolls for PollCoordinator {
     async fn next(&mut self) -> Action {
@@ -239,7 +217,7 @@ impl SharedPolls for PollCoordinator {
             let is_connecting = self.chain_state.redis.is_connecting();
             // Unbiased: a flood of messages must not delay polls.
             let action = tokio::select! {
-                Ok(()) = self.inbox.changed() => self.read_message().await,
+                Ok(()) = self.inbox.changed() => self.read_message(),
                 () = self.chain_state.redis.status_changed() => {
                     // It may be another server with another clock.
                     (self.clock, self.silent_slots) = (None, 0);

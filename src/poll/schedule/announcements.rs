@@ -9,25 +9,17 @@ pub(crate) struct Announcements {
     announced_at: Option<Instant>,
     /// Time from an announcement until the polled node has the block, as learnt.
     lead: Duration,
-    /// Announcements in a row that no poll for them proved right.
-    vain: u32,
     /// Blocks in a row that were found by a poll for their announcement.
     streak: u32,
 }
 
 impl Announcements {
-    /// Number of announcements in vain in a row after which only each sixteenth makes a poll due.
-    const MAX_VAIN: u32 = 8;
     /// Number of announced blocks in a row after which the schedule waits for the next announcement.
     const MIN_STREAK: u32 = 3;
 
     /// Records the announcement of a block above the newest one.
     pub(crate) fn record(&mut self, now: Instant) {
-        if self.vain >= Self::MAX_VAIN && !self.vain.is_multiple_of(16) {
-            self.vain = self.vain.saturating_add(1);
-        } else {
-            self.announced_at.get_or_insert(now);
-        }
+        self.announced_at.get_or_insert(now);
     }
 
     /// Forgets the announced block, after which they may go on or not.
@@ -60,23 +52,19 @@ impl Announcements {
         if self.lead > period / 2 {
             self.lead = period / 2;
             self.announced_at = None;
-            self.vain = self.vain.saturating_add(1);
         }
     }
 
     /// Records a poll that found a new block. Returns true if it was for an announcement.
     pub(crate) fn record_block(&mut self, sent: Instant) -> bool {
-        let announced_at = self.poll_at();
+        let is_announced = self.poll_at().is_some_and(|at| sent >= at);
         self.announced_at = None;
-        let is_announced = announced_at.is_some_and(|at| sent >= at);
         if is_announced {
-            self.vain = 0;
             self.streak = self.streak.saturating_add(1);
             // Slightly less each time, so that polls do not stay too late.
             self.lead = (self.lead * 63 / 64).saturating_sub(Duration::from_micros(50));
         } else {
             self.streak = 0;
-            self.vain = self.vain.saturating_add(u32::from(announced_at.is_some()));
         }
         is_announced
     }
