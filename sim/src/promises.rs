@@ -159,7 +159,7 @@ impl Promises {
     /// Two block times as the service measures them: blocks are irregular, and slower or missing for a while.
     fn stale_after(&self, chain: usize) -> Duration {
         let is_slow = |fault: &Fault| matches!(fault.what, What::Chain(it, ChainFault::Slow | ChainFault::Halt) if it == chain);
-        let tenths = if self.plan.faults.iter().any(is_slow) { 45 } else { 25 };
+        let tenths = if self.plan.faults.iter().any(is_slow) { 45 } else { 30 };
         (self.plan.chains[chain].block_time * tenths / 10).max(Duration::from_secs(2))
     }
 
